@@ -1,0 +1,2 @@
+//! `hedgerow-perf`: load, engines by a latency law, comparison, report.
+fn main() {}

@@ -1,0 +1,2 @@
+//! What one core owns: pure structures. No `async`, no I/O, no clock: time and chance come in as
+//! arguments.

@@ -1,0 +1,1 @@
+//! The request path of Hedgerow.
