@@ -1,1 +1,4 @@
-//! The request path of Hedgerow.
+//! The request path of Hedgerow, in the order a request meets it.
+
+pub mod config;
+pub mod model;
