@@ -1,0 +1,247 @@
+//! One upstream call, as a task of its own: it alone touches its connection, so nothing is dropped
+//! half-way. The race cancels it by `Leg::cancel`, which shuts the connection down; a call that was
+//! cancelled before its request was written hands the connection back unused.
+
+use std::cell::{Cell, RefCell};
+use std::net::Shutdown;
+use std::rc::Rc;
+use std::time::Duration;
+
+use runtime::local::Sender;
+use runtime::{Deadline, Instant, Reactor, Stream};
+
+use super::state::EngineState;
+use super::verdict::{Judged, judge};
+use super::{Received, request};
+use crate::model::{Item, Plan, Verdict};
+use crate::wire::h1::client;
+
+/// The largest answer that is read, decoded: 4 MiB. A page of 50 results is below 200 KiB.
+pub const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// How a leg ended.
+#[derive(Debug)]
+pub struct Done {
+    /// Which leg of its race.
+    pub leg: usize,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Its results, if valid.
+    pub items: Vec<Item>,
+    /// How long the engine asked to be left alone.
+    pub retry_after: Option<Duration>,
+    /// The time spent waiting for the engine: from the request's first byte to the answer's last.
+    pub waited: Duration,
+    /// Why, from a closed set.
+    pub detail: &'static str,
+}
+
+/// The race's handle on a leg.
+#[derive(Clone, Default)]
+pub struct Leg(Rc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    is_cancelled: Cell<bool>,
+    stream: RefCell<Option<Stream>>,
+    #[cfg(feature = "sim")]
+    is_poisonous: Cell<bool>,
+}
+
+impl Leg {
+    /// Stops the call: its connection is shut down and closed, never pooled.
+    pub fn cancel(&self) {
+        self.0.is_cancelled.set(true);
+        if let Some(stream) = self.0.stream.borrow_mut().take() {
+            #[cfg(feature = "sim")]
+            if self.0.is_poisonous.get() {
+                stream.abandon_read();
+                return;
+            }
+            stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Plants the fault that trap 9 of the design is about: a loser's connection, its answer
+    /// unread, goes back to the pool. For the simulator's own test.
+    #[cfg(feature = "sim")]
+    pub fn poison(&self) {
+        self.0.is_poisonous.set(true);
+    }
+
+    fn hold(&self, stream: &Stream) {
+        *self.0.stream.borrow_mut() = Some(stream.clone());
+    }
+
+    fn let_go(&self) {
+        self.0.stream.borrow_mut().take();
+    }
+}
+
+/// What a leg needs.
+pub struct Call {
+    /// Whom to ask.
+    pub engine: Rc<EngineState>,
+    /// What to ask.
+    pub plan: Rc<Plan>,
+    /// By when.
+    pub deadline: Deadline,
+    /// Its place in the race.
+    pub index: usize,
+    /// The reactor of this core.
+    pub reactor: Reactor,
+}
+
+/// Runs the call and reports to `done` exactly once, even if it panics.
+pub async fn run(call: Call, leg: Leg, done: Sender<Done>) {
+    let _in_flight = call.engine.enter();
+    let mut report = Report { leg: call.index, done, is_sent: false };
+    let ended = exchange(&call, &leg).await;
+    leg.let_go();
+    let done = match ended {
+        Ok((judged, waited)) => Done {
+            leg: call.index,
+            verdict: judged.verdict,
+            items: judged.items,
+            retry_after: judged.retry_after,
+            waited,
+            detail: judged.detail,
+        },
+        Err(verdict) => Done::without_answer(call.index, verdict),
+    };
+    report.send(done);
+}
+
+impl Done {
+    fn without_answer(leg: usize, verdict: Verdict) -> Self {
+        let detail = match verdict {
+            Verdict::Cancelled => "cancelled",
+            Verdict::Timeout => "timed_out",
+            _ => "connection",
+        };
+        let (items, retry_after) = (Vec::new(), None);
+        Self { leg, verdict, items, retry_after, waited: Duration::ZERO, detail }
+    }
+}
+
+/// Sends `Failed` when dropped unsent: the race is never left waiting.
+struct Report {
+    leg: usize,
+    done: Sender<Done>,
+    is_sent: bool,
+}
+
+impl Report {
+    fn send(&mut self, done: Done) {
+        self.is_sent = true;
+        // The race may be over: then nobody wants to know.
+        let _ = self.done.try_send(done);
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.send(Done { detail: "panic", ..Done::without_answer(self.leg, Verdict::Failed) });
+        }
+    }
+}
+
+/// One request and its answer; on a kept connection that turns out closed before it said
+/// anything, once more on a fresh one (RFC 9112 §9.3.1: the request is safe to repeat).
+async fn exchange(call: &Call, leg: &Leg) -> Result<(Judged, Duration), Verdict> {
+    let engine = call.engine.settings();
+    let upstream = request::build(engine, &call.plan);
+    let host = request::host(&engine.url);
+    let bytes = client::encode(&client::Request {
+        method: upstream.method,
+        target: &upstream.target,
+        host: &host,
+        headers: &upstream.headers,
+        body: &upstream.body,
+    });
+    let mut kept = take(call);
+    loop {
+        let is_kept = kept.is_some();
+        let stream = match kept.take() {
+            Some(stream) => stream,
+            None => connect(call).await?,
+        };
+        if leg.0.is_cancelled.get() {
+            give(call, stream);
+            return Err(Verdict::Cancelled);
+        }
+        leg.hold(&stream);
+        let sent = call.reactor.now();
+        let answer = client::exchange(&stream, bytes.clone(), ANSWER_BYTES_MAX).await;
+        let now = call.reactor.now();
+        leg.let_go();
+        if leg.0.is_cancelled.get() {
+            #[cfg(feature = "sim")]
+            if leg.0.is_poisonous.get() {
+                give(call, stream);
+            }
+            return Err(Verdict::Cancelled);
+        }
+        match answer {
+            Ok(response) => {
+                let judged = received(call, &response);
+                if response.reusable {
+                    give(call, stream);
+                }
+                return Ok((judged, now.since(sent)));
+            }
+            Err(error) if is_kept && error.bytes_received == 0 && !call.deadline.passed(now) => {}
+            Err(error) => return Err(error.kind.verdict()),
+        }
+    }
+}
+
+/// Judges an answer, once more against the engine's previous one.
+fn received(call: &Call, response: &client::Response) -> Judged {
+    let engine = call.engine.settings();
+    let received =
+        Received { status: response.status, headers: &response.headers, body: &response.body };
+    let judged = judge(engine, &call.plan, &received);
+    let is_echo = judged.verdict == Verdict::Valid
+        && call.engine.echo.borrow_mut().check(&call.plan.normalised, judged.body_hash);
+    if is_echo {
+        return Judged {
+            verdict: Verdict::Blocked,
+            items: Vec::new(),
+            detail: "same_page",
+            ..judged
+        };
+    }
+    judged
+}
+
+/// The newest kept connection that is still open and has nothing to say.
+fn take(call: &Call) -> Option<Stream> {
+    let now = call.reactor.now();
+    let mut pool = call.engine.pool.borrow_mut();
+    while let Some(stream) = pool.take(now) {
+        if stream.is_quiet() {
+            return Some(stream);
+        }
+    }
+    None
+}
+
+/// Keeps a connection whose last answer was read to its end.
+pub fn give(call: &Call, stream: Stream) {
+    let now: Instant = call.reactor.now();
+    // A full pool hands it back, and dropping it closes it.
+    drop(call.engine.pool.borrow_mut().give(now, stream));
+}
+
+async fn connect(call: &Call) -> Result<Stream, Verdict> {
+    let Some(address) = call.engine.address() else {
+        return Err(Verdict::Failed);
+    };
+    match call.reactor.connect(address, None, call.deadline).await {
+        Ok(stream) => Ok(stream),
+        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Err(Verdict::Timeout),
+        Err(_) => Err(Verdict::Failed),
+    }
+}

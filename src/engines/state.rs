@@ -1,0 +1,249 @@
+//! What one core knows of one engine: its open connections, its statistics, its breaker.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::{Instant, Stream};
+use shards::breaker::{Admission, Breaker, Generation, Outcome};
+use shards::latency::{Latency, Sample};
+use shards::pool::Pool;
+use shards::score::Score;
+
+use super::verdict::Echo;
+use crate::config::Settings;
+use crate::config::settings::Engine as EngineSettings;
+use crate::model::{Class, EngineId, Plan, Verdict};
+
+/// How long an unused connection is kept: below the shortest keep-alive time of common servers
+/// (uvicorn 5 s excepted: its closes are noticed when the connection is taken).
+const IDLE_FOR: Duration = Duration::from_secs(50);
+
+/// How long a throttled engine is left alone at the most, whatever it asks for.
+const REST_MAX: Duration = Duration::from_secs(300);
+
+/// The slices of a rolling window: a sample leaves at most a sixth of the window late.
+const SLICES: usize = 6;
+
+/// One engine as seen by one core.
+pub struct EngineState {
+    id: EngineId,
+    settings: Arc<Settings>,
+    /// Open connections that nobody uses.
+    pub pool: RefCell<Pool<Stream>>,
+    latency: RefCell<Latency>,
+    latency_by_class: Vec<RefCell<Latency>>,
+    late_after: [Cell<(Instant, Duration)>; Class::ALL.len()],
+    score: RefCell<Score>,
+    breaker: RefCell<Breaker>,
+    /// Compares an answer with the previous one to a different question.
+    pub echo: RefCell<Echo>,
+    in_flight: Cell<u32>,
+    in_flight_elsewhere: Cell<u32>,
+    rests_until: Cell<Instant>,
+    addresses: RefCell<Vec<SocketAddr>>,
+    address_turn: Cell<usize>,
+}
+
+impl EngineState {
+    /// Engine `id` of `settings`, unmeasured.
+    pub fn new(id: EngineId, settings: Arc<Settings>) -> Self {
+        let hedge = &settings.hedge;
+        let latency = || RefCell::new(Latency::new(hedge.window, SLICES));
+        let idle_max = settings.engines[id.index()].connections_per_core.max(1) * 4;
+        Self {
+            id,
+            pool: RefCell::new(Pool::new(idle_max, IDLE_FOR)),
+            latency: latency(),
+            latency_by_class: Class::ALL.iter().map(|_| latency()).collect(),
+            late_after: std::array::from_fn(|_| Cell::new((Instant::ZERO, Duration::ZERO))),
+            score: RefCell::new(Score::new(settings.router.half_life)),
+            breaker: RefCell::new(Breaker::new(settings.breaker)),
+            echo: RefCell::new(Echo::default()),
+            in_flight: Cell::new(0),
+            in_flight_elsewhere: Cell::new(0),
+            rests_until: Cell::new(Instant::ZERO),
+            addresses: RefCell::new(Vec::new()),
+            address_turn: Cell::new(0),
+            settings,
+        }
+    }
+
+    /// Which engine this is.
+    pub fn id(&self) -> EngineId {
+        self.id
+    }
+
+    /// Its configuration.
+    pub fn settings(&self) -> &EngineSettings {
+        &self.settings.engines[self.id.index()]
+    }
+
+    /// Whether it serves `plan` at all.
+    pub fn serves(&self, plan: &Plan) -> bool {
+        let is_wanted = plan.engines.as_ref().is_none_or(|wanted| wanted.contains(&self.id));
+        is_wanted && self.settings().endpoints[plan.endpoint.index()]
+    }
+
+    /// Whether a request may be sent now; `draw` in 0..1 decides who probes a half-open breaker.
+    pub fn admit(&self, now: Instant, draw: f64) -> Admission {
+        let rests_until = self.rests_until.get();
+        if rests_until > now {
+            return Admission::Refused { retry_at: rests_until };
+        }
+        if self.settings().in_flight_max.is_some_and(|most| self.load() >= most) {
+            return Admission::Refused { retry_at: now + Duration::from_secs(1) };
+        }
+        self.breaker.borrow_mut().admit(now, draw)
+    }
+
+    /// Calls in flight over the cores of this instance, as last heard.
+    pub fn load(&self) -> u32 {
+        self.in_flight.get() + self.in_flight_elsewhere.get()
+    }
+
+    /// Calls in flight of this core.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+
+    /// What the other cores have in flight.
+    pub fn hear_in_flight(&self, elsewhere: u32) {
+        self.in_flight_elsewhere.set(elsewhere);
+    }
+
+    /// What a call is expected to cost, in milliseconds, load included.
+    pub fn cost_ms(&self, now: Instant) -> Option<f64> {
+        self.score.borrow().cost(now, self.load())
+    }
+
+    /// The delay after which a call of `class` counts as late, as `compute` makes it of the number
+    /// of samples and their quantiles: its own class's where they suffice, else the engine's.
+    /// Computed anew every `hedge.refresh_s`.
+    pub fn late_after(
+        &self,
+        class: Class,
+        now: Instant,
+        compute: impl FnOnce(u64, &dyn Fn(f64) -> Option<Duration>) -> Duration,
+    ) -> Duration {
+        let kept = &self.late_after[class.index()];
+        let (made_at, delay) = kept.get();
+        if made_at != Instant::ZERO && now.since(made_at) < self.settings.hedge.refresh {
+            return delay;
+        }
+        let of_class = self.latency_by_class[class.index()].borrow();
+        let of_engine = self.latency.borrow();
+        let is_enough = of_class.count(now) >= self.settings.hedge.samples_min;
+        let seen = if is_enough { &of_class } else { &of_engine };
+        let delay = compute(seen.count(now), &|q| seen.quantile(now, q));
+        kept.set((now, delay));
+        delay
+    }
+
+    /// Counts a call in; the guard counts it out.
+    pub fn enter(self: &std::rc::Rc<Self>) -> InFlight {
+        self.in_flight.set(self.in_flight.get() + 1);
+        InFlight(self.clone())
+    }
+
+    /// The one place where a verdict becomes statistics. `took` is the leg's time until its verdict,
+    /// `due` the time it was given: a leg that had less than half of the usual time and did not
+    /// make it says nothing about the engine.
+    pub fn learn(&self, observed: &Observed, now: Instant) {
+        let is_valid = observed.verdict.is_valid();
+        let sample = if is_valid { Sample::Exact } else { Sample::Censored };
+        let was_given_time = observed.given * 2 >= self.settings.deadline.total;
+        let is_evidence = match observed.verdict {
+            Verdict::Timeout => was_given_time,
+            verdict => verdict.is_evidence(),
+        };
+        let lost_or_late = matches!(observed.verdict, Verdict::Cancelled | Verdict::Timeout);
+        if is_valid || lost_or_late {
+            self.latency.borrow_mut().record(now, observed.took, sample);
+            let of_class = &self.latency_by_class[observed.class.index()];
+            of_class.borrow_mut().record(now, observed.took, sample);
+        }
+        if is_evidence {
+            self.score.borrow_mut().observe(now, observed.took, is_valid);
+        }
+        let outcome = match (is_evidence, is_valid) {
+            (false, _) => Outcome::Neutral,
+            (true, true) => Outcome::Valid,
+            (true, false) => Outcome::Invalid,
+        };
+        self.breaker.borrow_mut().observe(now, observed.generation, outcome);
+        if let Some(rest) = observed.retry_after {
+            self.rests_until.set(self.rests_until.get().max(now + rest.min(REST_MAX)));
+        }
+    }
+
+    /// The addresses to connect to, as last resolved.
+    pub fn set_addresses(&self, addresses: Vec<SocketAddr>) {
+        *self.addresses.borrow_mut() = addresses;
+    }
+
+    /// The next address, in turn.
+    pub fn address(&self) -> Option<SocketAddr> {
+        let addresses = self.addresses.borrow();
+        let turn = self.address_turn.get();
+        self.address_turn.set(turn.wrapping_add(1));
+        addresses.get(turn.checked_rem(addresses.len())?).copied()
+    }
+
+    /// Where it stands, for status and metrics.
+    pub fn standing(&self, now: Instant) -> Standing {
+        let score = self.score.borrow();
+        Standing {
+            breaker: self.breaker.borrow().state(now),
+            ewma: score.ewma(now),
+            valid_ratio: score.valid_ratio(now),
+            in_flight: self.in_flight.get(),
+            idle: self.pool.borrow().idle(),
+            rests_until: self.rests_until.get(),
+        }
+    }
+}
+
+/// One leg's end, for the statistics.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    /// What came of it.
+    pub verdict: Verdict,
+    /// From its start to its verdict.
+    pub took: Duration,
+    /// From its start to its deadline.
+    pub given: Duration,
+    /// The class of its question.
+    pub class: Class,
+    /// The breaker's generation when it was admitted.
+    pub generation: Generation,
+    /// How long the engine asked to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+/// Where one engine stands on one core.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// Its breaker.
+    pub breaker: shards::breaker::State,
+    /// Its latency, smoothed.
+    pub ewma: Option<Duration>,
+    /// Its share of valid answers, smoothed.
+    pub valid_ratio: f64,
+    /// Calls in flight of this core.
+    pub in_flight: u32,
+    /// Open connections that nobody uses.
+    pub idle: usize,
+    /// Until when it is left alone.
+    pub rests_until: Instant,
+}
+
+/// One call in flight.
+pub struct InFlight(std::rc::Rc<EngineState>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.set(self.0.in_flight.get() - 1);
+    }
+}
