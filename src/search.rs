@@ -1,0 +1,414 @@
+//! SPINE: one search, start to finish. The only place where the stages of a search meet.
+//!
+//! ```text
+//! call ─ admit ─ compile ─ consult ─┬─ hit, stale ───────────────────────────── answer, at once
+//!                                   └─ joined, lead ─ wait for the flight ───── answer, later
+//! fill (a task per flight) ─ lease ─ choose ─ ask ─ merge ─ keep ─ settle
+//! ```
+//!
+//! A caller never makes an answer itself: it waits for a flight, with its own deadline, and what it
+//! holds is given back when it leaves (`Pass`, `Waiter`).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use runtime::{Deadline, Instant, local};
+
+use crate::answer::{self, AnswerParts};
+use crate::cache::lease::Reply as Word;
+use crate::cache::{Consulted, Lead, Stored, Waiter};
+use crate::edge::{Call, Head};
+use crate::engines::ask::{self, Chosen, RETRY_AFTER};
+use crate::head::Method;
+use crate::ids;
+use crate::mail::{LEASE_REPLY_MAX, Lease, Letter, Shipped, ShippedPage};
+use crate::merge;
+use crate::model::{
+    Answer, CacheMode, CacheReport, CacheStatus, Endpoint, LegReport, Made, Outcome, Plan,
+    RateState, Refusal, Unmade,
+};
+use crate::reply::{Content, Reply};
+use crate::shard::{Pass, Shard};
+use crate::trail::Trail;
+
+/// Below this, a caller whose flight failed does not begin another.
+const TRY_AGAIN_MIN: Duration = Duration::from_millis(60);
+
+/// How long before its deadline a core stops waiting for another core's answer, to make its own.
+const OWN_CALL_RESERVE: Duration = Duration::from_millis(250);
+
+/// What the answer needs of its request.
+struct Asker {
+    request_id: String,
+    plan: Rc<Plan>,
+    rate: RateState,
+    deadline: Deadline,
+    trail: Trail,
+    buffer: Vec<u8>,
+    _pass: Pass,
+}
+
+/// One search.
+pub fn call(
+    shard: &Rc<Shard>,
+    endpoint: Endpoint,
+    head: &Head<'_>,
+    body: &[u8],
+    arrived: Instant,
+    buffer: Vec<u8>,
+) -> Call {
+    let mut asker = match begin(shard, endpoint, head, body, arrived, buffer) {
+        Ok(asker) => asker,
+        Err(reply) => return Call::Done(*reply),
+    };
+    let now = shard.reactor.now();
+    let consulted = shard.cache.consult(&asker.plan, now);
+    asker.trail.consulted = now;
+    match consulted {
+        Consulted::Hit(stored) => Call::Done(stored_answer(shard, asker, CacheStatus::Hit, &stored)),
+        Consulted::Stale(stored, refresh) => {
+            if let Some(lead) = refresh {
+                shard.metrics.borrow_mut().refresh();
+                start_fill(shard, &asker, lead);
+            }
+            Call::Done(stored_answer(shard, asker, CacheStatus::Stale, &stored))
+        }
+        Consulted::NotCached => Call::Done(refuse(shard, asker, &Refusal::NotCached)),
+        Consulted::Full => Call::Done(refuse(shard, asker, &Refusal::Overloaded)),
+        Consulted::Joined(waiter) => {
+            Call::Later(Box::pin(wait(shard.clone(), asker, waiter, CacheStatus::Coalesced)))
+        }
+        Consulted::Lead(lead, waiter) => {
+            let status = match asker.plan.cache {
+                CacheMode::NoCache => CacheStatus::Bypass,
+                _ => CacheStatus::Miss,
+            };
+            match first_choice(shard, &asker.plan, asker.deadline) {
+                Ok(_) => {}
+                Err(refusal) => return Call::Done(refuse(shard, asker, &refusal)),
+            }
+            start_fill(shard, &asker, lead);
+            Call::Later(Box::pin(wait(shard.clone(), asker, waiter, status)))
+        }
+    }
+}
+
+/// Stages 1 and 2: who asks, and what.
+fn begin(
+    shard: &Rc<Shard>,
+    endpoint: Endpoint,
+    head: &Head<'_>,
+    body: &[u8],
+    arrived: Instant,
+    buffer: Vec<u8>,
+) -> Result<Asker, Box<Reply>> {
+    let request_id = head.headers.get("x-request-id").and_then(ids::echoable).map_or_else(
+        || {
+            let reactor = &shard.reactor;
+            ids::request_id(reactor.unix_time(), reactor.draw(), reactor.draw())
+        },
+        str::to_owned,
+    );
+    let mut trail = Trail::new(arrived);
+    let refused = |refusal: Refusal, rate, trail, buffer, request_id| {
+        shard.metrics.borrow_mut().refused(endpoint, &refusal);
+        let reply = Reply::refused_into(buffer, &refusal, request_id, rate);
+        Box::new(Reply { trail: Some(trail), ..reply })
+    };
+    let now = shard.reactor.now();
+    let admitted = match shard.admit(head, endpoint, arrived, now) {
+        Ok(admitted) => admitted,
+        Err((refusal, rate)) => return Err(refused(refusal, rate, trail, buffer, request_id)),
+    };
+    let pass = Pass::new(shard, admitted.lane, admitted.key);
+    trail.admitted = now;
+    let body = if head.method == Method::Post { body } else { b"" };
+    let plan = match shard.compiler.compile(endpoint, head, body) {
+        Ok(plan) => Rc::new(plan),
+        Err(refusal) => {
+            return Err(refused(refusal, Some(admitted.rate), trail, buffer, request_id));
+        }
+    };
+    trail.compiled = shard.reactor.now();
+    let own_limit = plan.timeout.map(|span| Deadline::after(arrived, span));
+    let deadline = own_limit.map_or(admitted.deadline, |own| own.earlier(admitted.deadline));
+    Ok(Asker { request_id, plan, rate: admitted.rate, deadline, trail, buffer, _pass: pass })
+}
+
+/// Waits for a flight, for as long as the caller may. A flight that ended for a reason of its own
+/// is begun anew by whoever consults first.
+async fn wait(
+    shard: Rc<Shard>,
+    mut asker: Asker,
+    mut waiter: Waiter,
+    mut status: CacheStatus,
+) -> Reply {
+    loop {
+        let outcome = local::timeout(&shard.reactor, asker.deadline, waiter.outcome()).await;
+        let now = shard.reactor.now();
+        let may_try_again = asker.deadline.left(now) > TRY_AGAIN_MIN;
+        match outcome {
+            Err(_elapsed) => {
+                waiter.out_of_time();
+                return refuse(&shard, asker, &Refusal::DeadlineExceeded);
+            }
+            Ok(Outcome::Page(made)) => return made_answer(&shard, asker, status, &made),
+            Ok(Outcome::Refused(unmade)) => {
+                if !(unmade.refusal == Refusal::DeadlineExceeded && may_try_again) {
+                    return refuse(&shard, asker, &unmade.refusal);
+                }
+            }
+            Ok(Outcome::Abandoned) if may_try_again => {}
+            Ok(Outcome::Abandoned) => return refuse(&shard, asker, &Refusal::DeadlineExceeded),
+        }
+        match shard.cache.consult(&asker.plan, now) {
+            Consulted::Hit(stored) | Consulted::Stale(stored, _) => {
+                asker.trail.answered = now;
+                asker.trail.upstream = now.since(asker.trail.consulted);
+                return stored_answer(&shard, asker, CacheStatus::Coalesced, &stored);
+            }
+            Consulted::Joined(next) => waiter = next,
+            Consulted::Lead(lead, next) => {
+                status = CacheStatus::Miss;
+                start_fill(&shard, &asker, lead);
+                waiter = next;
+            }
+            Consulted::Full | Consulted::NotCached => {
+                return refuse(&shard, asker, &Refusal::Overloaded);
+            }
+        }
+    }
+}
+
+/// Begins the task that makes the answer. It has the whole of the time that its asker's request
+/// had at the most: an impatient first caller does not shorten it for those who join.
+fn start_fill(shard: &Rc<Shard>, asker: &Asker, lead: Lead) {
+    let settings = &shard.settings.deadline;
+    let whole = Deadline::after(asker.trail.arrived, settings.total - settings.write_margin);
+    let deadline = match lead.is_refresh() {
+        // A refresh began now, and nobody waits for it.
+        true => Deadline::after(shard.reactor.now(), settings.total - settings.write_margin),
+        false => whole,
+    };
+    let deadline = deadline.less(settings.merge_reserve);
+    shard.reactor.spawn(fill(shard.clone(), asker.plan.clone(), lead, deadline));
+}
+
+/// Makes one answer: here, or on the core that holds the lease.
+async fn fill(shard: Rc<Shard>, plan: Rc<Plan>, lead: Lead, deadline: Deadline) {
+    let mut holding = match lease(&shard, &plan, &lead, deadline).await {
+        Turn::Mine(holding) => holding,
+        Turn::Cancelled => return,
+        Turn::Theirs(shipped) => return land(&shard, lead, shipped),
+    };
+    let cancelled = lead.cancelled();
+    let shipped = match make(&shard, &plan, deadline, &cancelled).await {
+        Ok(page) => Shipped::Page(page),
+        Err(_) if cancelled.is_set() => Shipped::Abandoned,
+        Err((refusal, legs)) => Shipped::Refused(refusal, legs),
+    };
+    holding.release(&shipped);
+    land(&shard, lead, shipped);
+}
+
+/// Ends a flight with what was made, here or elsewhere.
+fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped) {
+    let key = lead.key();
+    match shipped {
+        Shipped::Page(shipped) => {
+            let page = Rc::new(shipped.page);
+            if shipped.stored {
+                let (made_at, fresh_until, usable_until) =
+                    (shipped.made_at, shipped.fresh_until, shipped.usable_until);
+                let page = page.clone();
+                shard.cache.keep(key, Stored { page, made_at, fresh_until, usable_until });
+            }
+            let (legs, made_at) = (shipped.legs, shipped.made_at);
+            let (fresh_until, upstream) = (shipped.fresh_until, shipped.upstream);
+            lead.settle(Outcome::Page(Rc::new(Made { page, legs, made_at, fresh_until, upstream })));
+        }
+        Shipped::Refused(refusal, legs) => {
+            lead.settle(Outcome::Refused(Rc::new(Unmade { refusal, legs })));
+        }
+        Shipped::Abandoned => drop(lead),
+    }
+}
+
+/// Stages 4 to 6: choose, ask, merge.
+async fn make(
+    shard: &Rc<Shard>,
+    plan: &Rc<Plan>,
+    deadline: Deadline,
+    cancelled: &local::Event,
+) -> Result<ShippedPage, (Refusal, Vec<LegReport>)> {
+    let first = first_choice(shard, plan, deadline).map_err(|refusal| (refusal, Vec::new()))?;
+    let route = shard.route(plan);
+    let asked = ask::ask(shard.ground(), &route, first, plan, deadline, cancelled).await;
+    let answer: Answer = asked.answer.map_err(|refusal| (refusal, asked.legs.clone()))?;
+    let is_kept = shard.engines[answer.engine.index()].settings().cacheable;
+    let page = merge::merge(plan, &[answer], &shard.names, &shard.weights);
+    let made_at = shard.reactor.now();
+    let life = shard.settings.search.classes[plan.class.index()];
+    Ok(ShippedPage {
+        page,
+        legs: asked.legs,
+        made_at,
+        fresh_until: made_at + life.fresh,
+        usable_until: made_at + life.usable,
+        stored: is_kept,
+        upstream: asked.upstream,
+    })
+}
+
+/// The engine that is asked first.
+///
+/// # Errors
+/// No time for any, or none that may be asked.
+fn first_choice(shard: &Rc<Shard>, plan: &Rc<Plan>, deadline: Deadline) -> Result<Chosen, Refusal> {
+    let now = shard.reactor.now();
+    shard.choose_first(plan, deadline.left(now), now)
+}
+
+/// Whose turn it is to make an answer.
+enum Turn {
+    /// Ours; released when it is made, or when dropped.
+    Mine(Holding),
+    /// Another core made it.
+    Theirs(Shipped),
+    /// Nobody wants it any more.
+    Cancelled,
+}
+
+/// The lease of a key, to be released once: its waiters on other cores get what came of it.
+struct Holding {
+    shard: Rc<Shard>,
+    key: crate::model::Key,
+    is_held: bool,
+}
+
+impl Holding {
+    fn release(&mut self, shipped: &Shipped) {
+        if self.is_held {
+            self.is_held = false;
+            self.shard.done_with(self.key, shipped);
+        }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.release(&Shipped::Abandoned);
+    }
+}
+
+/// Asks the key's home core whose turn it is. A home core that does not answer within
+/// `LEASE_REPLY_MAX`, or a holder that is still at it when our own call must begin, is not waited
+/// for: the worst is one call too many.
+async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) -> Turn {
+    let key = lead.key();
+    let mine = |is_held| Turn::Mine(Holding { shard: shard.clone(), key, is_held });
+    if shard.cores() == 1 || plan.cache == CacheMode::NoCache {
+        return mine(false);
+    }
+    let home = shard.home(key);
+    let mut patience = Deadline::after(shard.reactor.now(), LEASE_REPLY_MAX).earlier(deadline);
+    if home == shard.me() {
+        if shard.lease_here(key, home) {
+            return mine(true);
+        }
+        patience = deadline.less(OWN_CALL_RESERVE);
+    } else if !shard.send(home, Letter::Lease(Lease::Ask(key))) {
+        return mine(false);
+    }
+    let cancelled = lead.cancelled();
+    loop {
+        let word = local::select2(lead.lease_reply(), cancelled.wait());
+        match local::timeout(&shard.reactor, patience, word).await {
+            Ok(local::Either::Left(Word::Granted)) => return mine(true),
+            Ok(local::Either::Left(Word::Queued)) => patience = deadline.less(OWN_CALL_RESERVE),
+            Ok(local::Either::Left(Word::Answer(Shipped::Abandoned))) => return mine(false),
+            Ok(local::Either::Left(Word::Answer(shipped))) => return Turn::Theirs(shipped),
+            Ok(local::Either::Right(())) => {
+                // The home core may be about to grant it: it must learn that nobody is here.
+                drop(mine(true));
+                return Turn::Cancelled;
+            }
+            Err(_elapsed) => {
+                shard.metrics.borrow_mut().lease_overdue();
+                return mine(true);
+            }
+        }
+    }
+}
+
+/// The answer from a page in L1.
+fn stored_answer(
+    shard: &Rc<Shard>,
+    mut asker: Asker,
+    status: CacheStatus,
+    stored: &Stored,
+) -> Reply {
+    let now = shard.reactor.now();
+    let (age, ttl) = (now.since(stored.made_at), stored.fresh_until.since(now));
+    asker.trail.merged = now;
+    respond(shard, asker, CacheReport { status, age, ttl }, &stored.page, &[])
+}
+
+/// The answer from a flight.
+fn made_answer(shard: &Rc<Shard>, mut asker: Asker, status: CacheStatus, made: &Made) -> Reply {
+    let now = shard.reactor.now();
+    let (age, ttl) = (now.since(made.made_at), made.fresh_until.since(now));
+    asker.trail.answered = made.made_at;
+    asker.trail.merged = now;
+    // What a flight's first caller waited for the engines is not our time; nor is, for those who
+    // joined, the whole of their wait.
+    asker.trail.upstream = match status {
+        CacheStatus::Coalesced => now.since(asker.trail.consulted),
+        _ => made.upstream,
+    };
+    let legs: &[LegReport] = if status == CacheStatus::Coalesced { &[] } else { &made.legs };
+    respond(shard, asker, CacheReport { status, age, ttl }, &made.page, legs)
+}
+
+fn respond(
+    shard: &Rc<Shard>,
+    asker: Asker,
+    cache: CacheReport,
+    page: &crate::model::Page,
+    legs: &[LegReport],
+) -> Reply {
+    let mut body = asker.buffer;
+    body.clear();
+    let latency = shard.reactor.now().since(asker.trail.arrived);
+    let parts = AnswerParts {
+        plan: &asker.plan,
+        request_id: &asker.request_id,
+        latency,
+        cache,
+        page,
+        legs,
+        names: &shard.names,
+    };
+    answer::write(&parts, &mut body);
+    shard.observe(asker._pass.key(), &asker.plan, cache.status, &asker.trail);
+    Reply {
+        rate: Some(asker.rate),
+        cache: Some(cache),
+        trail: Some(asker.trail),
+        ..Reply::new(200, Content::Json, body, asker.request_id)
+    }
+}
+
+/// The refusal of a request that was let in. Its time counts like any other's.
+fn refuse(shard: &Rc<Shard>, asker: Asker, refusal: &Refusal) -> Reply {
+    shard.metrics.borrow_mut().refused(asker.plan.endpoint, refusal);
+    let refusal = match refusal {
+        Refusal::EnginesUnavailable(again) => {
+            Refusal::EnginesUnavailable((*again).max(RETRY_AFTER))
+        }
+        other => other.clone(),
+    };
+    let reply =
+        Reply::refused_into(asker.buffer, &refusal, asker.request_id, Some(asker.rate));
+    Reply { trail: Some(asker.trail), ..reply }
+}
