@@ -63,7 +63,9 @@ pub struct ShippedPage {
     /// Until when it may be served stale.
     pub usable_until: Instant,
     /// Whether the reader may keep it.
-    pub stored: bool,
+    pub is_kept: bool,
+    /// The time for which the engines are to blame.
+    pub upstream: Duration,
 }
 
 /// What one core has in flight to each engine, indexed by engine: absolute, so that a lost letter

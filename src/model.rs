@@ -367,7 +367,7 @@ impl Page {
     }
 }
 
-/// How a flight ended: the same for its leader and each of its waiters.
+/// How a flight ended: the same for its maker and each of its waiters.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// A page, and the legs that made it.
@@ -387,6 +387,10 @@ pub struct Made {
     pub legs: Vec<LegReport>,
     /// When it was made.
     pub made_at: Instant,
+    /// Until when it is fresh.
+    pub fresh_until: Instant,
+    /// The time for which the engines are to blame.
+    pub upstream: Duration,
 }
 
 /// A page that could not be made.
@@ -452,6 +456,17 @@ pub struct RateState {
     pub full_in: Duration,
     /// The time the whole bucket takes to refill: the `w` of `RateLimit-Policy`.
     pub window: Duration,
+}
+
+/// Whom and what a reply is accounted to, once its last byte is out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Account {
+    /// Whose request it was.
+    pub key: KeyId,
+    /// Which endpoint.
+    pub endpoint: Endpoint,
+    /// The class of its question; none: it was refused before it had one.
+    pub class: Option<Class>,
 }
 
 /// What the gateway found out about a request it lets through.

@@ -23,12 +23,14 @@ use crate::head::Method;
 use crate::ids;
 use crate::mail::{LEASE_REPLY_MAX, Lease, Letter, Shipped, ShippedPage};
 use crate::merge;
+use crate::config::settings::EngineRole;
 use crate::model::{
-    Answer, CacheMode, CacheReport, CacheStatus, Endpoint, LegReport, Made, Outcome, Plan,
-    RateState, Refusal, Unmade,
+    Account, CacheMode, CacheReport, CacheStatus, Endpoint, EngineId, Key, LegReport, Made,
+    Outcome, Page, Plan, RateState, Refusal, Role, Unmade,
 };
 use crate::reply::{Content, Reply};
-use crate::shard::{Pass, Shard};
+use crate::router::{self, Nobody};
+use crate::shard::{Pass, Probes, Shard};
 use crate::trail::Trail;
 
 /// Below this, a caller whose flight failed does not begin another.
@@ -44,6 +46,7 @@ struct Asker {
     rate: RateState,
     deadline: Deadline,
     trail: Trail,
+    account: Account,
     buffer: Vec<u8>,
     _pass: Pass,
 }
@@ -73,20 +76,19 @@ pub fn call(
             }
             Call::Done(stored_answer(shard, asker, CacheStatus::Stale, &stored))
         }
-        Consulted::NotCached => Call::Done(refuse(shard, asker, &Refusal::NotCached)),
-        Consulted::Full => Call::Done(refuse(shard, asker, &Refusal::Overloaded)),
+        Consulted::NotCached => Call::Done(refuse(asker, &Refusal::NotCached)),
+        Consulted::Full => Call::Done(refuse(asker, &Refusal::Overloaded)),
         Consulted::Joined(waiter) => {
             Call::Later(Box::pin(wait(shard.clone(), asker, waiter, CacheStatus::Coalesced)))
+        }
+        Consulted::Lead(_, _) if !shard.has_time(&asker.plan, asker.deadline.left(now)) => {
+            Call::Done(refuse(asker, &Refusal::DeadlineExceeded))
         }
         Consulted::Lead(lead, waiter) => {
             let status = match asker.plan.cache {
                 CacheMode::NoCache => CacheStatus::Bypass,
                 _ => CacheStatus::Miss,
             };
-            match first_choice(shard, &asker.plan, asker.deadline) {
-                Ok(_) => {}
-                Err(refusal) => return Call::Done(refuse(shard, asker, &refusal)),
-            }
             start_fill(shard, &asker, lead);
             Call::Later(Box::pin(wait(shard.clone(), asker, waiter, status)))
         }
@@ -110,29 +112,33 @@ fn begin(
         str::to_owned,
     );
     let mut trail = Trail::new(arrived);
-    let refused = |refusal: Refusal, rate, trail, buffer, request_id| {
-        shard.metrics.borrow_mut().refused(endpoint, &refusal);
-        let reply = Reply::refused_into(buffer, &refusal, request_id, rate);
-        Box::new(Reply { trail: Some(trail), ..reply })
-    };
     let now = shard.reactor.now();
     let admitted = match shard.admit(head, endpoint, arrived, now) {
         Ok(admitted) => admitted,
-        Err((refusal, rate)) => return Err(refused(refusal, rate, trail, buffer, request_id)),
+        Err((refusal, rate)) => {
+            let reply = Reply::refused_into(buffer, &refusal, request_id, rate);
+            return Err(Box::new(Reply { trail: Some(trail), ..reply }));
+        }
     };
-    let pass = Pass::new(shard, admitted.lane, admitted.key);
+    let pass = Pass::new(shard, admitted.lane);
     trail.admitted = now;
+    let mut account = Account { key: admitted.key, endpoint, class: None };
     let body = if head.method == Method::Post { body } else { b"" };
     let plan = match shard.compiler.compile(endpoint, head, body) {
         Ok(plan) => Rc::new(plan),
         Err(refusal) => {
-            return Err(refused(refusal, Some(admitted.rate), trail, buffer, request_id));
+            let rate = Some(admitted.rate);
+            let reply = Reply::refused_into(buffer, &refusal, request_id, rate);
+            let (trail, account) = (Some(trail), Some(account));
+            return Err(Box::new(Reply { trail, account, ..reply }));
         }
     };
     trail.compiled = shard.reactor.now();
+    account.class = Some(plan.class);
     let own_limit = plan.timeout.map(|span| Deadline::after(arrived, span));
     let deadline = own_limit.map_or(admitted.deadline, |own| own.earlier(admitted.deadline));
-    Ok(Asker { request_id, plan, rate: admitted.rate, deadline, trail, buffer, _pass: pass })
+    let rate = admitted.rate;
+    Ok(Asker { request_id, plan, rate, deadline, trail, account, buffer, _pass: pass })
 }
 
 /// Waits for a flight, for as long as the caller may. A flight that ended for a reason of its own
@@ -150,16 +156,16 @@ async fn wait(
         match outcome {
             Err(_elapsed) => {
                 waiter.out_of_time();
-                return refuse(&shard, asker, &Refusal::DeadlineExceeded);
+                return refuse(asker, &Refusal::DeadlineExceeded);
             }
             Ok(Outcome::Page(made)) => return made_answer(&shard, asker, status, &made),
             Ok(Outcome::Refused(unmade)) => {
                 if !(unmade.refusal == Refusal::DeadlineExceeded && may_try_again) {
-                    return refuse(&shard, asker, &unmade.refusal);
+                    return refuse(asker, &unmade.refusal);
                 }
             }
             Ok(Outcome::Abandoned) if may_try_again => {}
-            Ok(Outcome::Abandoned) => return refuse(&shard, asker, &Refusal::DeadlineExceeded),
+            Ok(Outcome::Abandoned) => return refuse(asker, &Refusal::DeadlineExceeded),
         }
         match shard.cache.consult(&asker.plan, now) {
             Consulted::Hit(stored) | Consulted::Stale(stored, _) => {
@@ -174,7 +180,7 @@ async fn wait(
                 waiter = next;
             }
             Consulted::Full | Consulted::NotCached => {
-                return refuse(&shard, asker, &Refusal::Overloaded);
+                return refuse(asker, &Refusal::Overloaded);
             }
         }
     }
@@ -217,7 +223,7 @@ fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped) {
     match shipped {
         Shipped::Page(shipped) => {
             let page = Rc::new(shipped.page);
-            if shipped.stored {
+            if shipped.is_kept {
                 let (made_at, fresh_until, usable_until) =
                     (shipped.made_at, shipped.fresh_until, shipped.usable_until);
                 let page = page.clone();
@@ -241,10 +247,10 @@ async fn make(
     deadline: Deadline,
     cancelled: &local::Event,
 ) -> Result<ShippedPage, (Refusal, Vec<LegReport>)> {
-    let first = first_choice(shard, plan, deadline).map_err(|refusal| (refusal, Vec::new()))?;
-    let route = shard.route(plan);
+    let route = RouteOf { shard, plan };
+    let first = route.first(deadline).map_err(|refusal| (refusal, Vec::new()))?;
     let asked = ask::ask(shard.ground(), &route, first, plan, deadline, cancelled).await;
-    let answer: Answer = asked.answer.map_err(|refusal| (refusal, asked.legs.clone()))?;
+    let answer = asked.answer.map_err(|refusal| (refusal, asked.legs.clone()))?;
     let is_kept = shard.engines[answer.engine.index()].settings().cacheable;
     let page = merge::merge(plan, &[answer], &shard.names, &shard.weights);
     let made_at = shard.reactor.now();
@@ -255,18 +261,57 @@ async fn make(
         made_at,
         fresh_until: made_at + life.fresh,
         usable_until: made_at + life.usable,
-        stored: is_kept,
+        is_kept,
         upstream: asked.upstream,
     })
 }
 
-/// The engine that is asked first.
-///
-/// # Errors
-/// No time for any, or none that may be asked.
-fn first_choice(shard: &Rc<Shard>, plan: &Rc<Plan>, deadline: Deadline) -> Result<Chosen, Refusal> {
-    let now = shard.reactor.now();
-    shard.choose_first(plan, deadline.left(now), now)
+/// Stage 4 as the race sees it: the router's choice, made anew from the engines as they stand.
+struct RouteOf<'a> {
+    shard: &'a Rc<Shard>,
+    plan: &'a Plan,
+}
+
+impl RouteOf<'_> {
+    /// The engine that is asked first.
+    ///
+    /// # Errors
+    /// No time is left for any, or none may be asked.
+    fn first(&self, deadline: Deadline) -> Result<Chosen, Refusal> {
+        let now = self.shard.reactor.now();
+        let field = self.shard.field(self.plan, now, Probes::Allowed);
+        let chance = self.shard.chance();
+        let settings = &self.shard.settings.router;
+        match router::first(&field.candidates, settings, deadline.left(now), chance) {
+            Ok(engine) => {
+                self.shard.metrics.borrow_mut().chosen(engine);
+                Ok(field.chosen(engine, Role::Primary))
+            }
+            Err(Nobody::NoTime) => Err(Refusal::DeadlineExceeded),
+            Err(Nobody::Unavailable) => {
+                Err(Refusal::EnginesUnavailable(field.retry_at.since(now).max(RETRY_AFTER)))
+            }
+        }
+    }
+}
+
+impl ask::Route for RouteOf<'_> {
+    fn next(&self, asked: &[EngineId], left: Duration) -> Option<Chosen> {
+        let now = self.shard.reactor.now();
+        let field = self.shard.field(self.plan, now, Probes::Refused);
+        let settings = &self.shard.settings.router;
+        let (engine, role) =
+            router::next(&field.candidates, settings, left, asked, self.shard.chance())?;
+        let role = match role {
+            EngineRole::Primary => Role::Hedge,
+            EngineRole::LastChance => Role::LastChance,
+        };
+        Some(field.chosen(engine, role))
+    }
+
+    fn delay(&self, engine: EngineId) -> Duration {
+        self.shard.late_after(engine, self.plan.class)
+    }
 }
 
 /// Whose turn it is to make an answer.
@@ -282,7 +327,7 @@ enum Turn {
 /// The lease of a key, to be released once: its waiters on other cores get what came of it.
 struct Holding {
     shard: Rc<Shard>,
-    key: crate::model::Key,
+    key: Key,
     is_held: bool,
 }
 
@@ -374,7 +419,7 @@ fn respond(
     shard: &Rc<Shard>,
     asker: Asker,
     cache: CacheReport,
-    page: &crate::model::Page,
+    page: &Page,
     legs: &[LegReport],
 ) -> Reply {
     let mut body = asker.buffer;
@@ -390,25 +435,17 @@ fn respond(
         names: &shard.names,
     };
     answer::write(&parts, &mut body);
-    shard.observe(asker._pass.key(), &asker.plan, cache.status, &asker.trail);
     Reply {
         rate: Some(asker.rate),
         cache: Some(cache),
         trail: Some(asker.trail),
+        account: Some(asker.account),
         ..Reply::new(200, Content::Json, body, asker.request_id)
     }
 }
 
 /// The refusal of a request that was let in. Its time counts like any other's.
-fn refuse(shard: &Rc<Shard>, asker: Asker, refusal: &Refusal) -> Reply {
-    shard.metrics.borrow_mut().refused(asker.plan.endpoint, refusal);
-    let refusal = match refusal {
-        Refusal::EnginesUnavailable(again) => {
-            Refusal::EnginesUnavailable((*again).max(RETRY_AFTER))
-        }
-        other => other.clone(),
-    };
-    let reply =
-        Reply::refused_into(asker.buffer, &refusal, asker.request_id, Some(asker.rate));
-    Reply { trail: Some(asker.trail), ..reply }
+fn refuse(asker: Asker, refusal: &Refusal) -> Reply {
+    let reply = Reply::refused_into(asker.buffer, refusal, asker.request_id, Some(asker.rate));
+    Reply { trail: Some(asker.trail), account: Some(asker.account), ..reply }
 }

@@ -9,28 +9,27 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use foldhash::fast::FixedState;
 use runtime::local::Event;
+use shards::flight::{Begin, FlightId};
 
 use super::Consulted;
 use super::lease::Reply;
 use crate::model::{Key, Outcome};
 
-/// The flights of one core, at most `max`.
+/// The flights of one core, at most `flights_max`.
 pub struct Flights {
-    table: RefCell<std::collections::HashMap<Key, Rc<Flight>, FixedState>>,
-    max: usize,
+    table: RefCell<shards::flight::Flights<Key, Rc<Flight>>>,
+    flights_max: usize,
 }
 
-/// The making of one answer.
+/// The making of one answer, as its leader and its waiters share it.
+#[derive(Default)]
 pub struct Flight {
-    key: Key,
     outcome: RefCell<Option<Outcome>>,
     settled: Event,
-    waiters: Cell<usize>,
     /// Set once a waiter left for lack of time, or for a refresh: the flight no longer depends on
     /// anybody waiting.
-    detached: Cell<bool>,
+    is_detached: Cell<bool>,
     cancelled: Event,
     lease_reply: RefCell<Option<Reply>>,
     lease_news: RefCell<Event>,
@@ -38,72 +37,87 @@ pub struct Flight {
 
 /// The maker's end. Exactly one exists per flight.
 pub struct Lead {
+    key: Key,
+    id: FlightId,
+    is_refresh: bool,
     flight: Rc<Flight>,
-    table: Rc<Flights>,
+    flights: Rc<Flights>,
 }
 
 /// A caller's end.
 pub struct Waiter {
+    id: FlightId,
     flight: Rc<Flight>,
+    flights: Rc<Flights>,
 }
 
 impl Flights {
-    /// An empty table of at most `max` flights.
-    pub fn new(max: usize) -> Rc<Self> {
-        Rc::new(Self {
-            table: RefCell::new(std::collections::HashMap::with_hasher(FixedState::default())),
-            max,
-        })
+    /// An empty table.
+    pub fn new(flights_max: usize) -> Rc<Self> {
+        let table = RefCell::new(shards::flight::Flights::new());
+        Rc::new(Self { table, flights_max })
     }
 
-    /// Waits for the flight of `key`, or begins it.
+    /// Waits for the flight of `key`, or begins it and waits for it.
     pub fn join_or_lead(self: &Rc<Self>, key: Key) -> Consulted {
-        if let Some(flight) = self.table.borrow().get(&key) {
-            return Consulted::Joined(Waiter::new(flight.clone()));
-        }
         match self.begin(key) {
-            Some(lead) => {
-                let waiter = Waiter::new(lead.flight.clone());
-                Consulted::Lead(lead, waiter)
+            Begin::Joined(id) => match self.waiter(id) {
+                Some(waiter) => Consulted::Joined(waiter),
+                None => Consulted::Full,
+            },
+            Begin::Lead(id) => {
+                let lead = self.lead(key, id, false);
+                match self.begin(key) {
+                    Begin::Joined(id) => match self.waiter(id) {
+                        Some(waiter) => Consulted::Lead(lead, waiter),
+                        None => Consulted::Full,
+                    },
+                    Begin::Lead(_) | Begin::Full => Consulted::Full,
+                }
             }
-            None => Consulted::Full,
+            Begin::Full => Consulted::Full,
         }
     }
 
     /// The permit to refresh `key` behind a stale answer; none if somebody does already, or if
     /// there are as many flights as there may be.
     pub fn refresh(self: &Rc<Self>, key: Key) -> Option<Lead> {
-        if self.table.borrow().contains_key(&key) {
+        if self.table.borrow().get(&key).is_some() {
             return None;
         }
-        let lead = self.begin(key)?;
-        lead.flight.detached.set(true);
-        Some(lead)
+        match self.begin(key) {
+            Begin::Lead(id) => {
+                let lead = self.lead(key, id, true);
+                lead.flight.is_detached.set(true);
+                Some(lead)
+            }
+            Begin::Joined(_) | Begin::Full => None,
+        }
     }
 
-    fn begin(self: &Rc<Self>, key: Key) -> Option<Lead> {
-        let mut table = self.table.borrow_mut();
-        if table.len() >= self.max {
-            return None;
-        }
-        let flight = Rc::new(Flight {
-            key,
-            outcome: RefCell::new(None),
-            settled: Event::new(),
-            waiters: Cell::new(0),
-            detached: Cell::new(false),
-            cancelled: Event::new(),
-            lease_reply: RefCell::new(None),
-            lease_news: RefCell::new(Event::new()),
-        });
-        let previous = table.insert(key, flight.clone());
-        debug_assert!(previous.is_none(), "two flights of one key");
-        Some(Lead { flight, table: self.clone() })
+    fn begin(&self, key: Key) -> Begin {
+        self.table.borrow_mut().begin(key, self.flights_max)
+    }
+
+    fn lead(self: &Rc<Self>, key: Key, id: FlightId, is_refresh: bool) -> Lead {
+        let flight = Rc::new(Flight::default());
+        let is_led = self.table.borrow_mut().publish(id, flight.clone());
+        debug_assert!(is_led, "a flight just begun has its leader");
+        Lead { key, id, is_refresh, flight, flights: self.clone() }
+    }
+
+    fn waiter(self: &Rc<Self>, id: FlightId) -> Option<Waiter> {
+        let flight = self.table.borrow().value(id)?;
+        Some(Waiter { id, flight, flights: self.clone() })
     }
 
     /// Hands the home core's word to the flight of `key`; false if there is none.
     pub fn tell(&self, key: Key, reply: Reply) -> bool {
-        let Some(flight) = self.table.borrow().get(&key).cloned() else {
+        let flight = {
+            let table = self.table.borrow();
+            table.get(&key).and_then(|id| table.value(id))
+        };
+        let Some(flight) = flight else {
             return false;
         };
         *flight.lease_reply.borrow_mut() = Some(reply);
@@ -120,33 +134,28 @@ impl Flights {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// How many callers wait, over all flights.
-    pub fn waiters(&self) -> usize {
-        self.table.borrow().values().map(|flight| flight.waiters.get()).sum()
-    }
 }
 
 impl Lead {
     /// What is being made.
     pub fn key(&self) -> Key {
-        self.flight.key
+        self.key
+    }
+
+    /// Whether it is made behind a stale answer, for nobody in particular.
+    pub fn is_refresh(&self) -> bool {
+        self.is_refresh
     }
 
     /// Ends the flight: every waiter gets `outcome`, the key is free.
     pub fn settle(self, outcome: Outcome) {
+        self.flights.table.borrow_mut().settle(self.id);
         self.flight.end(outcome);
-        // Drop removes the flight from the table.
     }
 
     /// Set once nobody wants the answer any more.
     pub fn cancelled(&self) -> Event {
         self.flight.cancelled.clone()
-    }
-
-    /// Whether somebody waits.
-    pub fn is_wanted(&self) -> bool {
-        self.flight.detached.get() || self.flight.waiters.get() > 0
     }
 
     /// The home core's next word, once there is one.
@@ -155,21 +164,22 @@ impl Lead {
     /// Safe: a word that came stays until it is taken.
     pub async fn lease_reply(&self) -> Reply {
         loop {
-            if let Some(reply) = self.flight.lease_reply.borrow_mut().take() {
-                return reply;
+            let word = self.flight.lease_reply.borrow_mut().take();
+            if let Some(word) = word {
+                return word;
             }
-            let fresh = Event::new();
-            *self.flight.lease_news.borrow_mut() = fresh.clone();
-            if self.flight.lease_reply.borrow().is_none() {
-                fresh.wait().await;
-            }
+            let news = Event::default();
+            *self.flight.lease_news.borrow_mut() = news.clone();
+            news.wait().await;
         }
     }
 }
 
 impl Drop for Lead {
+    /// After `settle` this does nothing. Without it the flight stays in the table, leaderless, for
+    /// as long as its waiters do: the first of them to consult again leads it.
     fn drop(&mut self) {
-        self.table.table.borrow_mut().remove(&self.flight.key);
+        self.flights.table.borrow_mut().abandon(self.id);
         self.flight.end(Outcome::Abandoned);
     }
 }
@@ -177,21 +187,15 @@ impl Drop for Lead {
 impl Flight {
     /// The first outcome counts.
     fn end(&self, outcome: Outcome) {
-        let mut slot = self.outcome.borrow_mut();
-        if slot.is_none() {
-            *slot = Some(outcome);
-            drop(slot);
+        let is_first = self.outcome.borrow().is_none();
+        if is_first {
+            *self.outcome.borrow_mut() = Some(outcome);
             self.settled.set();
         }
     }
 }
 
 impl Waiter {
-    fn new(flight: Rc<Flight>) -> Self {
-        flight.waiters.set(flight.waiters.get() + 1);
-        Self { flight }
-    }
-
     /// How the flight ended.
     ///
     /// # Cancel
@@ -206,15 +210,16 @@ impl Waiter {
 
     /// Leaves for lack of time: the flight goes on and fills the cache for whoever asks next.
     pub fn out_of_time(self) {
-        self.flight.detached.set(true);
+        self.flight.is_detached.set(true);
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let left = self.flight.waiters.get() - 1;
-        self.flight.waiters.set(left);
-        if left == 0 && !self.flight.detached.get() {
+        let mut table = self.flights.table.borrow_mut();
+        table.leave(self.id);
+        if table.waiters(self.id) == 0 && !self.flight.is_detached.get() {
+            drop(table);
             self.flight.cancelled.set();
         }
     }
@@ -261,7 +266,8 @@ mod tests {
         drop(maker);
         assert!(matches!(poll(first.outcome()), Some(Outcome::Abandoned)));
         assert!(matches!(poll(second.outcome()), Some(Outcome::Abandoned)));
-        assert!(flights.is_empty(), "the key is free for the next leader");
+        let (_next, _waiter) = lead(&flights, 1);
+        assert_eq!(flights.len(), 1, "the first to consult again leads the same flight");
     }
 
     #[test]
@@ -274,7 +280,6 @@ mod tests {
         assert!(!cancelled.is_set(), "one caller is still there");
         drop(second);
         assert!(cancelled.is_set());
-        assert!(!maker.is_wanted());
     }
 
     #[test]
@@ -283,7 +288,6 @@ mod tests {
         let (maker, first) = lead(&flights, 1);
         first.out_of_time();
         assert!(!maker.cancelled().is_set());
-        assert!(maker.is_wanted());
     }
 
     #[test]

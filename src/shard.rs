@@ -1,0 +1,486 @@
+//! What one core owns, assembled. A shard lives on its core's thread and is never sent; what cores
+//! share is in `Commons`: words of buckets and budgets, and what `control` publishes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use runtime::{Instant, Reactor, Ringer};
+use shards::breaker::{Admission, Generation};
+use shards::budget::Budget;
+use shards::limiter::Limiter;
+use shards::mesh::Post;
+use shards::{CoreId, Lane, placement};
+
+use crate::cache::Cache;
+use crate::cache::lease::{Ledger, Verdict as LeaseVerdict};
+use crate::compiler::Compiler;
+use crate::config::Settings;
+use crate::config::settings::Limits;
+use crate::control::dns::DnsTable;
+use crate::edge::{self, Call, Head, Probe, Sent, Service};
+use crate::engines::ask::{Chosen, Ground, Witness};
+use crate::engines::leg::Leg;
+use crate::engines::state::EngineState;
+use crate::gateway::{Gateway, Words};
+use crate::mail::{LEASE_GRACE, Lease, Letter, Shipped};
+use crate::metrics::ShardMetrics;
+use crate::model::{
+    Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal, Role,
+};
+use crate::reply::Reply;
+use crate::router::{self, Candidate, Chance, Eligibility};
+
+/// Flights of one core at most: the limiter's own maximum, so that it decides and not this.
+const FLIGHTS_MAX: usize = 8_192;
+
+/// Keys leased by one home core at most.
+const LEASES_MAX: usize = 8_192;
+
+/// Tokens a hedge budget holds at the most: a burst of lateness may spend them at once.
+const HEDGE_BURST: u32 = 10;
+
+/// What the cores of an instance share.
+pub struct Commons {
+    /// The settings, as read at start.
+    pub settings: Arc<Settings>,
+    /// The words of keys' buckets.
+    pub words: Arc<Words>,
+    /// Tokens for hedges.
+    pub hedges: Budget,
+    /// Tokens for last chances.
+    pub last_chances: Budget,
+    /// Addresses of engines' hosts, as `control` resolved them.
+    pub dns: ArcSwap<DnsTable>,
+    /// Set once the process is to go away.
+    pub is_draining: AtomicBool,
+}
+
+impl Commons {
+    /// What cores under `settings` share.
+    pub fn new(settings: Arc<Settings>) -> Arc<Self> {
+        Arc::new(Self {
+            words: Arc::new(Words::new(&settings)),
+            hedges: Budget::new(settings.hedge.budget_ratio, HEDGE_BURST),
+            last_chances: Budget::new(settings.hedge.last_chance_budget_ratio, HEDGE_BURST),
+            dns: ArcSwap::from_pointee(DnsTable::default()),
+            is_draining: AtomicBool::new(false),
+            settings,
+        })
+    }
+}
+
+/// One core's part of the instance.
+pub struct Shard {
+    /// This core's reactor.
+    pub reactor: Reactor,
+    /// The settings.
+    pub settings: Arc<Settings>,
+    /// What the cores share.
+    pub commons: Arc<Commons>,
+    /// Stage 1.
+    gateway: Gateway,
+    limiter: RefCell<Limiter>,
+    /// Stage 2.
+    pub compiler: Compiler,
+    /// Stage 3.
+    pub cache: Cache,
+    ledger: Ledger,
+    /// Stages 4 and 5, by engine.
+    pub engines: Vec<Rc<EngineState>>,
+    /// Engines' names and weights, for stage 6 and the answer.
+    pub names: Vec<String>,
+    /// As `names`.
+    pub weights: Vec<f64>,
+    post: Post<Letter>,
+    ringers: Vec<Ringer>,
+    /// Counters of the path.
+    pub metrics: RefCell<ShardMetrics>,
+    probe: Probe,
+    heard_in_flight: RefCell<Vec<Vec<u32>>>,
+    lateness_max: Cell<Duration>,
+    /// A fault planted by a test: losers' connections go back to the pool.
+    #[cfg(feature = "sim")]
+    pub is_poisoned: Cell<bool>,
+}
+
+/// Whether half-open breakers may let a probe through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probes {
+    /// A first leg may probe.
+    Allowed,
+    /// A hedge may not.
+    Refused,
+}
+
+/// The engines as they stand for one request.
+pub struct Field {
+    /// For the router.
+    pub candidates: Vec<Candidate>,
+    generations: Vec<(EngineId, Generation, bool)>,
+    /// When the first engine that refuses may be asked again.
+    pub retry_at: Instant,
+}
+
+impl Field {
+    /// The leg to `engine`: a probe if its breaker let it through as one.
+    pub fn chosen(&self, engine: EngineId, role: Role) -> Chosen {
+        let found = self.generations.iter().find(|(id, ..)| *id == engine);
+        let (generation, is_probe) =
+            found.map_or((Generation::default(), false), |(_, generation, is_probe)| {
+                (*generation, *is_probe)
+            });
+        Chosen { engine, role: if is_probe { Role::Probe } else { role }, generation }
+    }
+}
+
+impl Shard {
+    /// The shard of the core that `post` belongs to.
+    pub fn new(
+        reactor: Reactor,
+        commons: Arc<Commons>,
+        post: Post<Letter>,
+        ringers: Vec<Ringer>,
+    ) -> Rc<Self> {
+        let settings = commons.settings.clone();
+        let cores = post.cores();
+        let ids = (0..settings.engines.len()).map(|index| EngineId(index as u16));
+        Rc::new(Self {
+            gateway: Gateway::new(&settings, commons.words.clone()),
+            limiter: RefCell::new(Limiter::new(settings.admission)),
+            compiler: Compiler::new(&settings),
+            cache: Cache::new(&settings, cores, FLIGHTS_MAX),
+            ledger: Ledger::new(LEASES_MAX),
+            engines: ids.map(|id| Rc::new(EngineState::new(id, settings.clone()))).collect(),
+            names: settings.engines.iter().map(|engine| engine.name.clone()).collect(),
+            weights: settings.engines.iter().map(|engine| engine.quality).collect(),
+            metrics: RefCell::new(ShardMetrics::new(&settings)),
+            probe: Probe::default(),
+            heard_in_flight: RefCell::new(vec![Vec::new(); cores]),
+            lateness_max: Cell::new(Duration::ZERO),
+            #[cfg(feature = "sim")]
+            is_poisoned: Cell::new(false),
+            reactor,
+            settings,
+            commons,
+            post,
+            ringers,
+        })
+    }
+
+    /// This core.
+    pub fn me(&self) -> CoreId {
+        self.post.me()
+    }
+
+    /// How many cores there are.
+    pub fn cores(&self) -> usize {
+        self.post.cores()
+    }
+
+    /// The core that keeps the lease of `key`.
+    pub fn home(&self, key: Key) -> CoreId {
+        placement::home(&key.0, self.cores())
+    }
+
+    /// Stage 1.
+    ///
+    /// # Errors
+    /// The refusal, and where the key's bucket stands if the key is known.
+    pub fn admit(
+        &self,
+        head: &Head<'_>,
+        endpoint: Endpoint,
+        arrived: Instant,
+        now: Instant,
+    ) -> Result<Admitted, (Refusal, Option<RateState>)> {
+        self.gateway.admit(head, endpoint, arrived, now, &self.limiter)
+    }
+
+    /// Posts a letter and wakes its reader; false if the lane is full.
+    pub fn send(&self, to: CoreId, letter: Letter) -> bool {
+        let is_sent = self.post.send(to, letter).is_ok();
+        if is_sent {
+            if let Some(ringer) = self.ringers.get(usize::from(to.0)) {
+                ringer.ring();
+            }
+        } else {
+            self.metrics.borrow_mut().lane_full();
+        }
+        is_sent
+    }
+
+    /// The lanes that lead here.
+    pub fn post(&self) -> &Post<Letter> {
+        &self.post
+    }
+
+    /// Leases `key`, whose home this core is, to `asker`; false: it waits for another.
+    pub fn lease_here(&self, key: Key, asker: CoreId) -> bool {
+        let now = self.reactor.now();
+        let expires = now + self.settings.deadline.total + LEASE_GRACE;
+        self.ledger.ask(key, asker, now, expires) == LeaseVerdict::Granted
+    }
+
+    /// The holder of a lease on this core is done: its home core is told.
+    pub fn done_with(&self, key: Key, shipped: &Shipped) {
+        let home = self.home(key);
+        if home == self.me() {
+            self.lease_done(key, home, shipped);
+        } else {
+            self.send(home, Letter::Lease(Lease::Done(key, shipped.detached())));
+        }
+    }
+
+    /// As the home core: `holder` is done with `key`; whoever waits is told.
+    pub fn lease_done(&self, key: Key, holder: CoreId, shipped: &Shipped) {
+        if matches!(shipped, Shipped::Abandoned) {
+            let expires = self.reactor.now() + self.settings.deadline.total + LEASE_GRACE;
+            if let Some(next) = self.ledger.abandoned(key, holder, expires) {
+                self.tell(next, key, crate::cache::lease::Reply::Granted);
+            }
+            return;
+        }
+        for waiting in self.ledger.answered(key, holder) {
+            self.tell(waiting, key, crate::cache::lease::Reply::Answer(shipped.detached()));
+        }
+    }
+
+    /// The home core's word to the flight of `key` on core `to`.
+    pub fn tell(&self, to: CoreId, key: Key, word: crate::cache::lease::Reply) {
+        use crate::cache::lease::Reply as Word;
+        if to == self.me() {
+            let was_grant = matches!(word, Word::Granted);
+            if !self.cache.flights().tell(key, word) && was_grant {
+                self.lease_done(key, to, &Shipped::Abandoned);
+            }
+            return;
+        }
+        let letter = match word {
+            Word::Granted => Lease::Granted(key),
+            Word::Queued => Lease::Queued(key),
+            Word::Answer(shipped) => Lease::Answer(key, shipped),
+        };
+        self.send(to, Letter::Lease(letter));
+    }
+
+    /// Whether any engine that serves `plan` could answer within `left`.
+    pub fn has_time(&self, plan: &Plan, left: Duration) -> bool {
+        let mut serving = self.engines.iter().filter(|engine| engine.serves(plan)).peekable();
+        serving.peek().is_none() || serving.any(|engine| engine.settings().min_useful <= left)
+    }
+
+    /// The engines that serve `plan`, as they stand at `now`.
+    pub fn field(&self, plan: &Plan, now: Instant, probes: Probes) -> Field {
+        let mut field =
+            Field { candidates: Vec::new(), generations: Vec::new(), retry_at: Instant::ZERO };
+        for engine in self.engines.iter().filter(|engine| engine.serves(plan)) {
+            let draw = match probes {
+                Probes::Allowed => self.unit(),
+                // No draw below it: nobody probes.
+                Probes::Refused => 1.0,
+            };
+            let (is_open_for, generation) = match engine.admit(now, draw) {
+                Admission::Closed(generation) => (Eligibility::Yes, Some((generation, false))),
+                Admission::Probe(generation) => (Eligibility::Probe, Some((generation, true))),
+                Admission::Refused { retry_at } => {
+                    let is_first = field.retry_at == Instant::ZERO || retry_at < field.retry_at;
+                    field.retry_at = if is_first { retry_at } else { field.retry_at };
+                    (Eligibility::No, None)
+                }
+            };
+            if let Some((generation, is_probe)) = generation {
+                field.generations.push((engine.id(), generation, is_probe));
+            }
+            let settings = engine.settings();
+            field.candidates.push(Candidate {
+                engine: engine.id(),
+                role: settings.role,
+                quality: settings.quality_by_class[plan.class.index()],
+                cost_ms: engine.cost_ms(now),
+                min_useful: settings.min_useful,
+                is_open_for,
+            });
+        }
+        field
+    }
+
+    /// The delay after which a call to `engine` counts as late.
+    pub fn late_after(&self, engine: EngineId, class: Class) -> Duration {
+        let hedge = &self.settings.hedge;
+        let Some(engine) = self.engines.get(engine.index()) else {
+            return hedge.delay_initial;
+        };
+        engine.late_after(class, self.reactor.now(), |samples, quantile| {
+            router::delay::delay(hedge, samples, quantile)
+        })
+    }
+
+    /// What the race needs of this core. A request's first leg pays into the budgets.
+    pub fn ground(&self) -> Ground<'_> {
+        self.commons.hedges.deposit();
+        self.commons.last_chances.deposit();
+        Ground {
+            reactor: &self.reactor,
+            engines: &self.engines,
+            hedges: self.settings.hedge.enabled.then_some(&self.commons.hedges),
+            last_chances: &self.commons.last_chances,
+            witness: self,
+        }
+    }
+
+    /// Random numbers for one choice.
+    pub fn chance(&self) -> Chance {
+        Chance { explore: self.unit(), pick: self.unit(), second: self.unit() }
+    }
+
+    /// A random number in 0..1.
+    fn unit(&self) -> f64 {
+        (self.reactor.draw() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Another core has this many calls in flight, by engine.
+    pub fn hear_in_flight(&self, from: CoreId, in_flight: Vec<u32>) {
+        let mut heard = self.heard_in_flight.borrow_mut();
+        if let Some(slot) = heard.get_mut(usize::from(from.0)) {
+            *slot = in_flight;
+        }
+        for engine in &self.engines {
+            let index = engine.id().index();
+            let elsewhere = heard.iter().filter_map(|core| core.get(index)).sum();
+            engine.hear_in_flight(elsewhere);
+        }
+    }
+
+    /// Requests in this core's lanes, and the limit.
+    pub fn admission(&self) -> (u32, u32, u32) {
+        let limiter = self.limiter.borrow();
+        (limiter.limit(), limiter.in_flight(Lane::Interactive), limiter.in_flight(Lane::Batch))
+    }
+
+    /// Time a request spent in our own hands, or that the reactor was late: what the limiter senses.
+    pub fn observe_own(&self, own: Duration) {
+        let now = self.reactor.now();
+        self.limiter.borrow_mut().observe_own(now, own);
+    }
+
+    /// The limiter's and the ledger's clock.
+    pub fn tick(&self, now: Instant) {
+        self.limiter.borrow_mut().tick(now);
+        self.ledger.expire(now);
+    }
+
+    /// The reactor was late by this much; kept until taken.
+    pub fn was_late(&self, by: Duration) {
+        self.lateness_max.set(self.lateness_max.get().max(by));
+        self.observe_own(by);
+    }
+
+    /// The greatest lateness since last taken.
+    pub fn take_lateness(&self) -> Duration {
+        self.lateness_max.replace(Duration::ZERO)
+    }
+
+    /// How many keys whose home this core is are leased.
+    pub fn leases(&self) -> usize {
+        self.ledger.len()
+    }
+}
+
+/// A request's place in its lane: left once, whatever becomes of the request.
+pub struct Pass {
+    shard: Rc<Shard>,
+    lane: Lane,
+}
+
+impl Pass {
+    /// For a request that the gateway let into `lane`.
+    pub fn new(shard: &Rc<Shard>, lane: Lane) -> Self {
+        Self { shard: shard.clone(), lane }
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.shard.limiter.borrow_mut().leave(self.lane);
+    }
+}
+
+impl Witness for Shard {
+    fn leg(&self, report: &LegReport, detail: &'static str) {
+        self.metrics.borrow_mut().leg(report, detail);
+    }
+
+    fn hedge(&self, engine: EngineId, was_granted: bool) {
+        self.metrics.borrow_mut().hedge(engine, was_granted);
+    }
+
+    fn starts(&self, leg: &Leg) {
+        #[cfg(feature = "sim")]
+        if self.is_poisoned.get() {
+            leg.poison();
+        }
+        let _ = leg;
+    }
+}
+
+impl Service for Shard {
+    fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
+    fn reactor(&self) -> &Reactor {
+        &self.reactor
+    }
+
+    fn probe(&self) -> &Probe {
+        &self.probe
+    }
+
+    fn is_draining(&self) -> bool {
+        self.commons.is_draining.load(Ordering::Relaxed)
+    }
+
+    fn drain_timeout(&self) -> Duration {
+        self.settings.server.drain_timeout
+    }
+
+    fn call(
+        self: Rc<Self>,
+        endpoint: Endpoint,
+        head: &Head<'_>,
+        body: &[u8],
+        arrived: Instant,
+        reply_buffer: Vec<u8>,
+    ) -> Call {
+        crate::search::call(&self, endpoint, head, body, arrived, reply_buffer)
+    }
+
+    fn done(&self, reply: &Reply, sent: Sent) {
+        let Some(trail) = reply.trail else {
+            return;
+        };
+        let own = trail.own();
+        self.observe_own(own);
+        self.metrics.borrow_mut().request(reply, sent.is_complete, trail.total(), own);
+    }
+}
+
+/// Serves every search listener of this core until the drain is over.
+pub async fn serve(shard: Rc<Shard>, listeners: Vec<runtime::Listener>) {
+    let gate = runtime::gate::Gate::new();
+    for listener in listeners {
+        let Some(pass) = gate.enter() else { continue };
+        let shard = shard.clone();
+        let reactor = shard.reactor.clone();
+        reactor.spawn(async move {
+            edge::serve(shard, listener).await;
+            drop(pass);
+        });
+    }
+    gate.close();
+    gate.closed().await;
+}
