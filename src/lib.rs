@@ -2,3 +2,10 @@
 
 pub mod config;
 pub mod model;
+pub mod ids;
+pub mod trail;
+pub mod head;
+pub mod reply;
+pub mod problem;
+pub mod edge;
+pub mod wire;

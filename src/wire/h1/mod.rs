@@ -1,0 +1,1 @@
+//! HTTP/1.1 (RFC 9112), both sides.
