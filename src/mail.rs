@@ -2,12 +2,16 @@
 //! engine). Every letter is small, owned by its reader once sent, and may be lost: a lane that is
 //! full refuses it, and each exchange has a time after which its sender goes on alone.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use runtime::Instant;
-use shards::placement::CoreId;
+use runtime::{Bell, Instant};
+use shards::CoreId;
 
+use crate::cache::Stored;
+use crate::cache::lease::Reply as Word;
 use crate::model::{Key, LegReport, Page, Refusal};
+use crate::shard::Shard;
 
 /// One letter between two cores.
 #[derive(Debug)]
@@ -85,7 +89,70 @@ impl ShippedPage {
         };
         Self { page, legs: self.legs.clone(), ..*self }
     }
+
+    /// The page as L1 keeps it: a copy.
+    pub fn stored(&self) -> Stored {
+        Stored {
+            page: Rc::new(self.detached().page),
+            made_at: self.made_at,
+            fresh_until: self.fresh_until,
+            usable_until: self.usable_until,
+        }
+    }
 }
+
+impl Shipped {
+    /// A copy whose bytes belong to nobody else.
+    pub fn detached(&self) -> Self {
+        match self {
+            Self::Page(page) => Self::Page(page.detached()),
+            other => other.clone(),
+        }
+    }
+}
+
+/// What this core does on receipt of `letter` from core `from`.
+pub fn receive(shard: &Shard, from: CoreId, letter: Letter) {
+    let flights = shard.cache.flights();
+    match letter {
+        Letter::Gossip(gossip) => shard.hear_in_flight(from, gossip.in_flight),
+        Letter::Lease(Lease::Ask(key)) => shard.answer_lease(from, key),
+        Letter::Lease(Lease::Granted(key)) => {
+            if !flights.tell(key, Word::Granted) {
+                // Whoever asked is gone: the next may have it.
+                shard.done_with(key, &Shipped::Abandoned);
+            }
+        }
+        Letter::Lease(Lease::Queued(key)) => {
+            flights.tell(key, Word::Queued);
+        }
+        Letter::Lease(Lease::Answer(key, shipped)) => {
+            flights.tell(key, Word::Answer(shipped));
+        }
+        Letter::Lease(Lease::Done(key, shipped)) => {
+            if let Shipped::Page(page) = &shipped
+                && page.is_kept
+            {
+                shard.cache.keep(key, page.stored());
+            }
+            shard.lease_done(key, from, &shipped);
+        }
+    }
+}
+
+/// Reads this core's mail until the process ends: at most `LETTERS_PER_TURN` before others run.
+pub async fn read(shard: Rc<Shard>, mut bell: Bell) {
+    loop {
+        bell.wait(|| shard.post().has_mail()).await;
+        shard.post().drain(LETTERS_PER_TURN, |from, letter| receive(&shard, from, letter));
+        if shard.post().has_mail() {
+            shard.reactor.yield_now().await;
+        }
+    }
+}
+
+/// Letters read before other tasks of the core run: some 10 µs of work.
+const LETTERS_PER_TURN: usize = 64;
 
 /// How long a core waits for its home core's first word before it goes on alone.
 pub const LEASE_REPLY_MAX: Duration = Duration::from_millis(25);
@@ -93,6 +160,3 @@ pub const LEASE_REPLY_MAX: Duration = Duration::from_millis(25);
 /// How long a holder may keep a lease before the home core gives it to the next who asks, beyond
 /// the request's own total: a lost `Done` never wedges a key.
 pub const LEASE_GRACE: Duration = Duration::from_millis(100);
-
-/// Cores whose answer a lease owes, in order of asking.
-pub type Queue = Vec<CoreId>;

@@ -29,7 +29,7 @@ use crate::model::{
     Outcome, Page, Plan, RateState, Refusal, Role, Unmade,
 };
 use crate::reply::{Content, Reply};
-use crate::router::{self, Nobody};
+use crate::router::{self, Eligibility, Nobody};
 use crate::shard::{Pass, Probes, Shard};
 use crate::trail::Trail;
 
@@ -283,9 +283,13 @@ impl RouteOf<'_> {
         let chance = self.shard.chance();
         let settings = &self.shard.settings.router;
         match router::first(&field.candidates, settings, deadline.left(now), chance) {
-            Ok(engine) => {
-                self.shard.metrics.borrow_mut().chosen(engine);
-                Ok(field.chosen(engine, Role::Primary))
+            Ok(best) => {
+                self.shard.metrics.borrow_mut().chosen(best.engine);
+                let role = match best.is_open_for {
+                    Eligibility::Probe => Role::Probe,
+                    Eligibility::Yes | Eligibility::No => Role::Primary,
+                };
+                Ok(Chosen { engine: best.engine, role, generation: best.generation })
             }
             Err(Nobody::NoTime) => Err(Refusal::DeadlineExceeded),
             Err(Nobody::Unavailable) => {
@@ -300,13 +304,12 @@ impl ask::Route for RouteOf<'_> {
         let now = self.shard.reactor.now();
         let field = self.shard.field(self.plan, now, Probes::Refused);
         let settings = &self.shard.settings.router;
-        let (engine, role) =
-            router::next(&field.candidates, settings, left, asked, self.shard.chance())?;
-        let role = match role {
+        let best = router::next(&field.candidates, settings, left, asked, self.shard.chance())?;
+        let role = match best.role {
             EngineRole::Primary => Role::Hedge,
             EngineRole::LastChance => Role::LastChance,
         };
-        Some(field.chosen(engine, role))
+        Some(Chosen { engine: best.engine, role, generation: best.generation })
     }
 
     fn delay(&self, engine: EngineId) -> Duration {

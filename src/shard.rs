@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use runtime::{Instant, Reactor, Ringer};
-use shards::breaker::{Admission, Generation};
+use shards::breaker::Admission;
 use shards::budget::Budget;
 use shards::limiter::Limiter;
 use shards::mesh::Post;
@@ -22,14 +22,14 @@ use crate::config::Settings;
 use crate::config::settings::Limits;
 use crate::control::dns::DnsTable;
 use crate::edge::{self, Call, Head, Probe, Sent, Service};
-use crate::engines::ask::{Chosen, Ground, Witness};
+use crate::engines::ask::{Ground, Witness};
 use crate::engines::leg::Leg;
 use crate::engines::state::EngineState;
 use crate::gateway::{Gateway, Words};
-use crate::mail::{LEASE_GRACE, Lease, Letter, Shipped};
+use crate::mail::{LEASE_GRACE, Lease, Letter, Shipped, ShippedPage};
 use crate::metrics::ShardMetrics;
 use crate::model::{
-    Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal, Role,
+    Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal,
 };
 use crate::reply::Reply;
 use crate::router::{self, Candidate, Chance, Eligibility};
@@ -120,21 +120,8 @@ pub enum Probes {
 pub struct Field {
     /// For the router.
     pub candidates: Vec<Candidate>,
-    generations: Vec<(EngineId, Generation, bool)>,
     /// When the first engine that refuses may be asked again.
     pub retry_at: Instant,
-}
-
-impl Field {
-    /// The leg to `engine`: a probe if its breaker let it through as one.
-    pub fn chosen(&self, engine: EngineId, role: Role) -> Chosen {
-        let found = self.generations.iter().find(|(id, ..)| *id == engine);
-        let (generation, is_probe) =
-            found.map_or((Generation::default(), false), |(_, generation, is_probe)| {
-                (*generation, *is_probe)
-            });
-        Chosen { engine, role: if is_probe { Role::Probe } else { role }, generation }
-    }
 }
 
 impl Shard {
@@ -225,6 +212,26 @@ impl Shard {
         self.ledger.ask(key, asker, now, expires) == LeaseVerdict::Granted
     }
 
+    /// As the home core: `asker` wants the answer of `key`.
+    pub fn answer_lease(&self, asker: CoreId, key: Key) {
+        use crate::cache::lease::Reply as Word;
+        let now = self.reactor.now();
+        if let Some(stored) = self.cache.fresh(key, now) {
+            let page = ShippedPage {
+                page: (*stored.page).clone(),
+                legs: Vec::new(),
+                made_at: stored.made_at,
+                fresh_until: stored.fresh_until,
+                usable_until: stored.usable_until,
+                is_kept: true,
+                upstream: Duration::ZERO,
+            };
+            return self.tell(asker, key, Word::Answer(Shipped::Page(page.detached())));
+        }
+        let word = if self.lease_here(key, asker) { Word::Granted } else { Word::Queued };
+        self.tell(asker, key, word);
+    }
+
     /// The holder of a lease on this core is done: its home core is told.
     pub fn done_with(&self, key: Key, shipped: &Shipped) {
         let home = self.home(key);
@@ -275,37 +282,34 @@ impl Shard {
 
     /// The engines that serve `plan`, as they stand at `now`.
     pub fn field(&self, plan: &Plan, now: Instant, probes: Probes) -> Field {
-        let mut field =
-            Field { candidates: Vec::new(), generations: Vec::new(), retry_at: Instant::ZERO };
+        let mut retry_at: Option<Instant> = None;
+        let mut candidates = Vec::with_capacity(self.engines.len());
         for engine in self.engines.iter().filter(|engine| engine.serves(plan)) {
             let draw = match probes {
                 Probes::Allowed => self.unit(),
-                // No draw below it: nobody probes.
+                // No draw lies below it: nobody probes.
                 Probes::Refused => 1.0,
             };
             let (is_open_for, generation) = match engine.admit(now, draw) {
-                Admission::Closed(generation) => (Eligibility::Yes, Some((generation, false))),
-                Admission::Probe(generation) => (Eligibility::Probe, Some((generation, true))),
-                Admission::Refused { retry_at } => {
-                    let is_first = field.retry_at == Instant::ZERO || retry_at < field.retry_at;
-                    field.retry_at = if is_first { retry_at } else { field.retry_at };
+                Admission::Closed(generation) => (Eligibility::Yes, Some(generation)),
+                Admission::Probe(generation) => (Eligibility::Probe, Some(generation)),
+                Admission::Refused { retry_at: at } => {
+                    retry_at = Some(retry_at.map_or(at, |earliest| earliest.min(at)));
                     (Eligibility::No, None)
                 }
             };
-            if let Some((generation, is_probe)) = generation {
-                field.generations.push((engine.id(), generation, is_probe));
-            }
             let settings = engine.settings();
-            field.candidates.push(Candidate {
+            candidates.push(Candidate {
                 engine: engine.id(),
                 role: settings.role,
                 quality: settings.quality_by_class[plan.class.index()],
                 cost_ms: engine.cost_ms(now),
                 min_useful: settings.min_useful,
                 is_open_for,
+                generation,
             });
         }
-        field
+        Field { candidates, retry_at: retry_at.unwrap_or(now) }
     }
 
     /// The delay after which a call to `engine` counts as late.

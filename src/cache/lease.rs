@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use runtime::Instant;
-use shards::placement::CoreId;
+use shards::CoreId;
 
-use crate::mail::{Queue, Shipped};
+use crate::mail::Shipped;
 use crate::model::Key;
 
 /// The home core's word to a flight.
@@ -38,7 +38,7 @@ pub enum Verdict {
 struct Lease {
     holder: CoreId,
     expires: Instant,
-    queue: Queue,
+    queue: Vec<CoreId>,
 }
 
 /// The leases of the keys whose home is this core.
@@ -70,13 +70,13 @@ impl Ledger {
             return Verdict::Granted;
         }
         if leases.len() < self.leases_max {
-            leases.insert(key, Lease { holder: asker, expires, queue: Queue::new() });
+            leases.insert(key, Lease { holder: asker, expires, queue: Vec::new() });
         }
         Verdict::Granted
     }
 
     /// `holder` is done with `key` and has an outcome to share: who waits for it.
-    pub fn answered(&self, key: Key, holder: CoreId) -> Queue {
+    pub fn answered(&self, key: Key, holder: CoreId) -> Vec<CoreId> {
         let mut leases = self.leases.borrow_mut();
         match leases.get(&key) {
             // A holder whose lease expired still has an answer worth sharing, but the lease and its
@@ -84,7 +84,7 @@ impl Ledger {
             Some(lease) if lease.holder == holder => {
                 leases.remove(&key).map(|lease| lease.queue).unwrap_or_default()
             }
-            _ => Queue::new(),
+            _ => Vec::new(),
         }
     }
 

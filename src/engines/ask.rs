@@ -28,7 +28,7 @@ pub struct Chosen {
     /// Why.
     pub role: Role,
     /// The breaker's generation when it let the leg through.
-    pub generation: Generation,
+    pub generation: Option<Generation>,
 }
 
 /// Who is asked, decided by the router as the race goes on.
@@ -125,7 +125,7 @@ impl Race<'_> {
     async fn run(
         &mut self,
         route: &dyn Route,
-        results: Receiver<Done>,
+        mut results: Receiver<Done>,
         cancelled: &Event,
     ) -> Result<Done, Refusal> {
         loop {

@@ -172,7 +172,9 @@ impl EngineState {
             (true, true) => Outcome::Valid,
             (true, false) => Outcome::Invalid,
         };
-        self.breaker.borrow_mut().observe(now, observed.generation, outcome);
+        if let Some(generation) = observed.generation {
+            self.breaker.borrow_mut().observe(now, generation, outcome);
+        }
         if let Some(rest) = observed.retry_after {
             self.rests_until.set(self.rests_until.get().max(now + rest.min(REST_MAX)));
         }
@@ -217,7 +219,7 @@ pub struct Observed {
     /// The class of its question.
     pub class: Class,
     /// The breaker's generation when it was admitted.
-    pub generation: Generation,
+    pub generation: Option<Generation>,
     /// How long the engine asked to be left alone.
     pub retry_after: Option<Duration>,
 }

@@ -11,6 +11,8 @@ pub mod delay;
 
 use std::time::Duration;
 
+use shards::breaker::Generation;
+
 use crate::config::settings::{EngineRole, Router as Settings, RouterMode};
 use crate::model::EngineId;
 
@@ -29,6 +31,8 @@ pub struct Candidate {
     pub min_useful: Duration,
     /// Breaker closed and below its cap of calls in flight.
     pub is_open_for: Eligibility,
+    /// What its breaker wants to see again with the verdict.
+    pub generation: Option<Generation>,
 }
 
 /// Whether an engine may be asked.
@@ -71,10 +75,10 @@ pub fn first(
     settings: &Settings,
     left: Duration,
     chance: Chance,
-) -> Result<EngineId, Nobody> {
+) -> Result<Candidate, Nobody> {
     if let Some(probe) = candidates.iter().find(|c| c.is_open_for == Eligibility::Probe) {
         if probe.min_useful <= left {
-            return Ok(probe.engine);
+            return Ok(*probe);
         }
     }
     // Engines for the last chance are asked first only when there is no other.
@@ -95,14 +99,14 @@ pub fn next(
     left: Duration,
     asked: &[EngineId],
     chance: Chance,
-) -> Option<(EngineId, EngineRole)> {
+) -> Option<Candidate> {
     for role in [EngineRole::Primary, EngineRole::LastChance] {
         let mut able = able(candidates, role, left);
         able.retain(|c| !asked.contains(&c.engine));
         // A hedge is no place to explore.
         let settings = Settings { exploration_ratio: 0.0, ..settings.clone() };
         if let Some(best) = choose(&able, &settings, chance) {
-            return Some((best, role));
+            return Some(best);
         }
     }
     None
@@ -115,7 +119,7 @@ fn able(candidates: &[Candidate], role: EngineRole, left: Duration) -> Vec<Candi
     candidates.iter().filter(is_able).copied().collect()
 }
 
-fn choose(able: &[Candidate], settings: &Settings, chance: Chance) -> Option<EngineId> {
+fn choose(able: &[Candidate], settings: &Settings, chance: Chance) -> Option<Candidate> {
     match settings.mode {
         _ if able.is_empty() => None,
         _ if chance.explore < settings.exploration_ratio => by_quality(able, chance.pick),
@@ -123,40 +127,37 @@ fn choose(able: &[Candidate], settings: &Settings, chance: Chance) -> Option<Eng
         RouterMode::TwoChoices => {
             let one = by_quality(able, chance.pick)?;
             let others: Vec<Candidate> =
-                able.iter().filter(|c| c.engine != one).copied().collect();
-            let two = by_quality(&others, chance.second);
-            let pair: Vec<Candidate> = able
-                .iter()
-                .filter(|c| c.engine == one || Some(c.engine) == two)
-                .copied()
-                .collect();
-            best_of(&pair, chance.pick)
+                able.iter().filter(|c| c.engine != one.engine).copied().collect();
+            match by_quality(&others, chance.second) {
+                Some(two) => best_of(&[one, two], chance.pick),
+                None => Some(one),
+            }
         }
     }
 }
 
 /// One engine, drawn with a probability proportional to its quality.
-fn by_quality(able: &[Candidate], pick: f64) -> Option<EngineId> {
+fn by_quality(able: &[Candidate], pick: f64) -> Option<Candidate> {
     let total: f64 = able.iter().map(|c| c.quality).sum();
     let mut rest = pick * total;
     for candidate in able {
         rest -= candidate.quality;
         if rest < 0.0 {
-            return Some(candidate.engine);
+            return Some(*candidate);
         }
     }
-    able.last().map(|c| c.engine)
+    able.last().copied()
 }
 
 /// The engine of the lowest cost for its quality; among equals, `pick` decides. An engine without
 /// statistics is taken to cost as little as the best one that has some, so that it gets measured.
-fn best_of(able: &[Candidate], pick: f64) -> Option<EngineId> {
+fn best_of(able: &[Candidate], pick: f64) -> Option<Candidate> {
     let known = able.iter().filter_map(|c| c.cost_ms).min_by(f64::total_cmp).unwrap_or(1.0);
     let score = |c: &Candidate| c.cost_ms.unwrap_or(known) / c.quality;
     let lowest = able.iter().map(score).min_by(f64::total_cmp)?;
     let equals: Vec<&Candidate> = able.iter().filter(|c| score(c) <= lowest * 1.000_001).collect();
     let index = (pick * equals.len() as f64) as usize;
-    equals.get(index.min(equals.len() - 1)).map(|c| c.engine)
+    equals.get(index.min(equals.len() - 1)).map(|c| **c)
 }
 
 #[cfg(test)]
@@ -175,6 +176,7 @@ mod tests {
             cost_ms: cost_ms.into(),
             min_useful: Duration::from_millis(60),
             is_open_for: Eligibility::Yes,
+            generation: None,
         }
     }
 
@@ -187,7 +189,7 @@ mod tests {
     fn check(candidates: &[Candidate], expected: Result<u16, Nobody>) {
         let settings = settings(RouterMode::All, 0.06);
         let got = first(candidates, &settings, LEFT, chance(0.5));
-        assert_eq!(got, expected.map(EngineId));
+        assert_eq!(got.map(|best| best.engine), expected.map(EngineId));
     }
 
     #[test]
@@ -209,7 +211,7 @@ mod tests {
         let settings = settings(RouterMode::All, 0.0);
         let one = first(&candidates, &settings, LEFT, chance(0.1));
         let two = first(&candidates, &settings, LEFT, chance(0.9));
-        assert_eq!((one, two), (Ok(EngineId(0)), Ok(EngineId(1))));
+        assert_eq!((one, two), (Ok(candidates[0]), Ok(candidates[1])));
     }
 
     #[test]
@@ -237,7 +239,7 @@ mod tests {
         let candidates = [engine(0, 10.0), engine(1, 500.0)];
         let eager = Chance { explore: 0.0, pick: 0.0, second: 0.0 };
         let hedge = next(&candidates, &settings, LEFT, &[EngineId(0)], eager);
-        assert_eq!(hedge, Some((EngineId(1), EngineRole::Primary)));
+        assert_eq!(hedge, Some(candidates[1]));
         assert_eq!(next(&candidates[..1], &settings, LEFT, &[EngineId(0)], eager), None);
     }
 
@@ -255,7 +257,7 @@ mod tests {
         let good = Candidate { quality: 1000.0, ..engine(0, 900.0) };
         for step in 0..1000 {
             let chance = Chance { explore: 0.0, pick: f64::from(step) / 1000.0, second: 0.0 };
-            assert_eq!(first(&[poor, good], &settings, LEFT, chance), Ok(EngineId(0)));
+            assert_eq!(first(&[poor, good], &settings, LEFT, chance), Ok(good));
         }
     }
 }

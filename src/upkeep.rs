@@ -1,0 +1,126 @@
+//! What a core does beside requests: it keeps connections to engines open, notices when its reactor
+//! is late, tells other cores what it has in flight, and publishes its counters. All off the path:
+//! one task that wakes every `BEAT`.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::{Deadline, Instant};
+use shards::CoreId;
+
+use crate::engines::state::EngineState;
+use crate::mail::{Gossip, Letter};
+use crate::metrics::Published;
+use crate::shard::Shard;
+
+/// How often the task wakes. The limiter looks every 250 ms, gossip goes every 100 ms.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// How often the number of calls in flight is told to other cores, when it changed.
+const GOSSIP_EVERY: Duration = Duration::from_millis(100);
+
+/// How often connections are looked after and counters published.
+const LONG_BEAT: Duration = Duration::from_secs(1);
+
+/// How long one connection may take to open while pools are warmed.
+const WARM_CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// How late a timer of the reactor always may be (`Reactor::sleep_until`): not lateness of ours.
+const TIMER_GRAIN: Duration = Duration::from_millis(2);
+
+/// Opens connections to every engine; done when each has its full number or failed to open one.
+pub async fn warm(shard: &Rc<Shard>) {
+    refresh_addresses(shard);
+    for engine in &shard.engines {
+        fill_pool(shard, engine).await;
+    }
+}
+
+/// Runs until the process ends.
+pub async fn run(shard: Rc<Shard>, published: Arc<Published>) {
+    let mut next_gossip = Instant::ZERO;
+    let mut next_long_beat = Instant::ZERO;
+    let mut told = Vec::new();
+    loop {
+        let due = shard.reactor.now() + BEAT;
+        shard.reactor.sleep_until(due).await;
+        let now = shard.reactor.now();
+        shard.was_late(now.since(due).saturating_sub(TIMER_GRAIN));
+        shard.tick(now);
+        if now >= next_gossip {
+            next_gossip = now + GOSSIP_EVERY;
+            gossip(&shard, &mut told);
+        }
+        if now >= next_long_beat {
+            next_long_beat = now + LONG_BEAT;
+            refresh_addresses(&shard);
+            look_after_pools(&shard, now);
+            shard.publish(&published, now);
+        }
+    }
+}
+
+/// Tells every other core the absolute numbers, if they changed since last told.
+fn gossip(shard: &Rc<Shard>, told: &mut Vec<u32>) {
+    let in_flight: Vec<u32> = shard.engines.iter().map(|engine| engine.in_flight()).collect();
+    if in_flight == *told {
+        return;
+    }
+    for core in 0..shard.cores() {
+        let to = CoreId(core as u16);
+        if to != shard.me() {
+            shard.send(to, Letter::Gossip(Gossip { in_flight: in_flight.clone() }));
+        }
+    }
+    *told = in_flight;
+}
+
+fn refresh_addresses(shard: &Rc<Shard>) {
+    let table = shard.commons.dns.load();
+    for engine in &shard.engines {
+        if let Some(addresses) = table.addresses(&engine.settings().url) {
+            engine.set_addresses(addresses.to_vec());
+        }
+    }
+}
+
+/// Closes what was idle too long or was closed by the engine, and opens as many as are missing.
+fn look_after_pools(shard: &Rc<Shard>, now: Instant) {
+    for engine in &shard.engines {
+        drop(engine.pool.borrow_mut().expire(now));
+        let mut open = Vec::new();
+        while let Some(stream) = engine.pool.borrow_mut().take(now) {
+            if stream.is_quiet() {
+                open.push(stream);
+            }
+        }
+        for stream in open.into_iter().rev() {
+            drop(engine.pool.borrow_mut().give(now, stream));
+        }
+        let held = engine.pool.borrow().idle() + engine.in_flight() as usize;
+        if held < engine.settings().connections_per_core && engine.begin_filling() {
+            let (shard, engine) = (shard.clone(), engine.clone());
+            let reactor = shard.reactor.clone();
+            reactor.spawn(async move {
+                fill_pool(&shard, &engine).await;
+                engine.end_filling();
+            });
+        }
+    }
+}
+
+/// Opens connections until the engine has its number, or one cannot be opened.
+async fn fill_pool(shard: &Rc<Shard>, engine: &Rc<EngineState>) {
+    for _ in 0..engine.settings().connections_per_core {
+        let held = engine.pool.borrow().idle() + engine.in_flight() as usize;
+        if held >= engine.settings().connections_per_core {
+            return;
+        }
+        let Some(address) = engine.address() else { return };
+        let deadline = Deadline::after(shard.reactor.now(), WARM_CONNECT_MAX);
+        let Ok(stream) = shard.reactor.connect(address, None, deadline).await else { return };
+        engine.opened();
+        drop(engine.pool.borrow_mut().give(shard.reactor.now(), stream));
+    }
+}
