@@ -1,11 +1,38 @@
 //! What one core owns: pure structures. No `async`, no I/O, no clock: time and chance come in as
-//! arguments.
+//! arguments, so that a test or a simulation decides both. A structure never outgrows the maximum
+//! it was made with, and says what happens there. Times are `Instant` and `Duration`, sizes bytes,
+//! ratios 0..=1.
+//!
+//! In the order a request meets them: admission (`bucket`, `limiter`), cache and coalescing (`l1`,
+//! `flight`, `placement`), routing (`score`, `breaker`, `latency` over `buckets`), the call itself
+//! (`budget`, `pool`), and letters between cores (`mailbox`, `mesh`).
 
-/// Which of the two queues of admission a request belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#![deny(unsafe_code)]
+
+pub mod bucket;
+pub mod limiter;
+pub mod l1;
+pub mod flight;
+pub mod placement;
+pub mod score;
+pub mod breaker;
+pub mod buckets;
+pub mod latency;
+pub mod budget;
+pub mod pool;
+#[allow(unsafe_code, reason = "the one lock-free structure; checked by loom")]
+pub mod mailbox;
+pub mod mesh;
+#[cfg(test)]
+mod chance;
+
+pub use placement::CoreId;
+
+/// Which admission lane a request travels in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// People and agents that wait.
+    /// Somebody waits for the answer.
     Interactive,
-    /// Batch keys; yields to the other.
+    /// Nobody does: batch keys and the traffic of slow endpoints.
     Batch,
 }

@@ -1,0 +1,247 @@
+//! How many requests one core holds at once, adapted every interval to *our own* queueing.
+//!
+//! `next = limit * clamp(baseline / sample, 0.5, 1) + sqrt(limit)`, within its bounds. Both
+//! quantities are the 90th percentile of our own time: stage time and reactor lateness, never an
+//! engine's. (Comparing the least latency seen with the 90th percentile of all latency, natural
+//! variance alone holds the gradient below 0.5, and the limit settles at 4.) `sample` is that of the
+//! interval, `baseline` its slow past while uncongested, between 2 ms (the timers' own coarseness)
+//! and 10 ms (more is congestion, whatever the past was).
+//!
+//! The limit grows only when arrivals find half of it in use, so fast failures, which leave at once,
+//! do not raise it. Batch has a limit of its own, at most the interactive one, and yields while the
+//! interactive lane is busy. Nothing queues here: no room is an answer.
+
+use crate::Lane;
+use crate::buckets::{BucketIndex, Counts};
+use runtime::Instant;
+use std::time::Duration;
+
+/// The quantile of own time that is compared.
+const QUANTILE: f64 = 0.9;
+/// The least baseline: a 1 ms timer wheel that fires 1 ms late is not congestion.
+const BASELINE_MIN: Duration = Duration::from_millis(2);
+/// The greatest: own code has about 30 ms of a request, and a third of it waiting is too much.
+const BASELINE_MAX: Duration = Duration::from_millis(10);
+/// How slowly the baseline follows.
+const BASELINE_MEMORY: Duration = Duration::from_secs(60);
+/// Samples without which an interval says nothing; they are kept for the next one.
+const SAMPLES_MIN: u64 = 10;
+/// How many intervals samples are kept for when there are too few.
+const INTERVALS_KEPT: u32 = 4;
+
+/// A limiter's bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How often the limit changes.
+    pub interval: Duration,
+    /// The least limit; 0 counts as 1.
+    pub limit_min: u32,
+    /// The limit to begin with.
+    pub limit_initial: u32,
+    /// The greatest limit.
+    pub limit_max: u32,
+    /// The greatest limit of the batch lane.
+    pub batch_limit_max: u32,
+    /// The share of the limit (0..=1) above which interactive requests shut batch out.
+    pub batch_yields_above_ratio: f64,
+}
+
+/// Admission of one core.
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    settings: Settings,
+    limit: f64,
+    baseline: Duration,
+    own: Counts,
+    intervals_kept: u32,
+    due: Instant,
+    interactive: Occupancy,
+    batch: Occupancy,
+}
+
+/// Requests of one lane that are in, and how many the arrivals of this interval found in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Occupancy {
+    in_flight: u32,
+    found_sum: u64,
+    arrivals: u64,
+}
+
+impl Limiter {
+    /// Nothing in flight, and the initial limit.
+    pub fn new(settings: Settings) -> Self {
+        let limit_min = settings.limit_min.max(1);
+        let settings = Settings {
+            limit_min,
+            limit_max: settings.limit_max.max(limit_min),
+            ..settings
+        };
+        Self {
+            limit: f64::from(settings.limit_initial.clamp(limit_min, settings.limit_max)),
+            settings,
+            baseline: BASELINE_MIN,
+            own: Counts::new(),
+            intervals_kept: 0,
+            due: Instant::ZERO,
+            interactive: Occupancy::default(),
+            batch: Occupancy::default(),
+        }
+    }
+
+    /// Whether there is room; if so the request is in, until `leave`.
+    #[must_use]
+    pub fn enter(&mut self, lane: Lane) -> bool {
+        let has_room = match lane {
+            Lane::Interactive => self.interactive.in_flight < self.limit(),
+            Lane::Batch => self.batch.in_flight < self.batch_limit() && !self.batch_yields(),
+        };
+        self.occupancy(lane).arrive(has_room);
+        self.check_in_debug();
+        has_room
+    }
+
+    /// A request that was let in is done, however it ended.
+    pub fn leave(&mut self, lane: Lane) {
+        let occupancy = self.occupancy(lane);
+        debug_assert!(occupancy.in_flight > 0);
+        occupancy.in_flight = occupancy.in_flight.saturating_sub(1);
+    }
+
+    /// Counts time that something waited or worked on this core: a request's own stages, or by how
+    /// much the reactor woke a timer too late. Never an engine's time.
+    pub fn observe_own(&mut self, _now: Instant, own: Duration) {
+        self.own.add(BucketIndex::of(own), 1);
+    }
+
+    /// Recomputes the limit, once an interval has passed since the last time; else does nothing.
+    pub fn tick(&mut self, now: Instant) {
+        if now < self.due {
+            return;
+        }
+        self.due = now + self.settings.interval;
+        let is_used = self.is_used();
+        self.interactive.begin_interval();
+        self.batch.begin_interval();
+        let Some(sample) = self.take_sample() else {
+            return;
+        };
+        self.follow(sample, is_used);
+        let gradient = (self.baseline.as_secs_f64() / sample.as_secs_f64()).clamp(0.5, 1.0);
+        let next = self.limit * gradient + self.limit.sqrt();
+        let ceiling = if is_used {
+            f64::from(self.settings.limit_max)
+        } else {
+            self.limit
+        };
+        self.limit = next.min(ceiling).max(f64::from(self.settings.limit_min));
+        self.check_in_debug();
+    }
+
+    /// Requests the interactive lane holds at most.
+    pub fn limit(&self) -> u32 {
+        self.limit as u32
+    }
+
+    /// Requests the batch lane holds at most, while it does not yield.
+    pub fn batch_limit(&self) -> u32 {
+        self.limit().min(self.settings.batch_limit_max)
+    }
+
+    /// Requests of that lane that are in.
+    pub fn in_flight(&self, lane: Lane) -> u32 {
+        match lane {
+            Lane::Interactive => self.interactive.in_flight,
+            Lane::Batch => self.batch.in_flight,
+        }
+    }
+
+    /// Asserts the invariants.
+    pub fn check(&self) {
+        let bounds = self.settings.limit_min..=self.settings.limit_max;
+        assert!(
+            bounds.contains(&self.limit()),
+            "{} of {bounds:?}",
+            self.limit
+        );
+        assert!((BASELINE_MIN..=BASELINE_MAX).contains(&self.baseline));
+        assert!(self.interactive.in_flight <= self.settings.limit_max);
+        assert!(self.batch.in_flight <= self.settings.batch_limit_max);
+    }
+
+    fn batch_yields(&self) -> bool {
+        let threshold = self.settings.batch_yields_above_ratio * self.limit;
+        f64::from(self.interactive.in_flight) > threshold
+    }
+
+    /// Whether more room would be of use: arrivals found half of it taken.
+    fn is_used(&self) -> bool {
+        // Batch asks for a higher limit only as far as it is allowed to profit from it.
+        let batch_is_held = self.limit() < self.settings.batch_limit_max;
+        self.interactive.found() >= self.limit / 2.0
+            || (batch_is_held && self.batch.found() >= self.limit / 2.0)
+    }
+
+    /// The interval's own time; none if too little was seen.
+    fn take_sample(&mut self) -> Option<Duration> {
+        let is_enough = self.own.total() >= SAMPLES_MIN;
+        let sample = if is_enough {
+            self.own.quantile(QUANTILE)
+        } else {
+            None
+        };
+        self.intervals_kept += 1;
+        if sample.is_some() || self.intervals_kept >= INTERVALS_KEPT {
+            self.own.clear();
+            self.intervals_kept = 0;
+        }
+        sample
+    }
+
+    /// Moves the baseline: upwards only while the core is not in use, or load would teach it to
+    /// take its own queue for normal.
+    fn follow(&mut self, sample: Duration, is_used: bool) {
+        let sample = sample.clamp(BASELINE_MIN, BASELINE_MAX);
+        if is_used && sample > self.baseline {
+            return;
+        }
+        let share = self.settings.interval.as_secs_f64() / BASELINE_MEMORY.as_secs_f64();
+        let share = share.clamp(0.0, 1.0);
+        self.baseline = (self.baseline.mul_f64(1.0 - share) + sample.mul_f64(share))
+            .clamp(BASELINE_MIN, BASELINE_MAX);
+    }
+
+    fn occupancy(&mut self, lane: Lane) -> &mut Occupancy {
+        match lane {
+            Lane::Interactive => &mut self.interactive,
+            Lane::Batch => &mut self.batch,
+        }
+    }
+
+    fn check_in_debug(&self) {
+        if cfg!(debug_assertions) {
+            self.check();
+        }
+    }
+}
+
+impl Occupancy {
+    fn arrive(&mut self, has_room: bool) {
+        self.found_sum += u64::from(self.in_flight);
+        self.arrivals += 1;
+        self.in_flight += u32::from(has_room);
+    }
+
+    /// How many an arrival of this interval found in, on average; 0 without arrivals.
+    fn found(&self) -> f64 {
+        if self.arrivals == 0 {
+            0.0
+        } else {
+            self.found_sum as f64 / self.arrivals as f64
+        }
+    }
+
+    fn begin_interval(&mut self) {
+        self.found_sum = 0;
+        self.arrivals = 0;
+    }
+}
