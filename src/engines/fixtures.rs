@@ -192,7 +192,7 @@ fn check(adapter: &str, case: &Case) {
 #[test]
 fn every_fixture_comes_to_its_verdict() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/engines/fixtures");
-    for adapter in ["searxng","mediawiki"] {
+    for adapter in manifest::names() {
         let path = folder.join(format!("{adapter}.toml"));
         let text = std::fs::read_to_string(&path).expect("each manifest has fixtures");
         let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{adapter}: {error}"));
