@@ -151,8 +151,7 @@ mod tests {
 
     #[test]
     fn walls_are_known_by_their_structure() {
-        let platform =
-            "<script>window._cf_chl_opt={}</script><script src=/cdn-cgi/challenge-platform/h>";
+        let platform = "<script>_cf_chl_opt={}</script><script src=/cdn-cgi/challenge-platform/h>";
         check(200, &[], platform, Some(Finding::Challenge));
         check(
             403,

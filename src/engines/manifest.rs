@@ -306,6 +306,21 @@ url = ["/u"]
     }
 
     #[test]
+    fn every_manifest_of_the_documentation_parses() {
+        let text = include_str!("../../docs/engines.md");
+        let blocks = text
+            .split("```toml\n")
+            .skip(1)
+            .filter_map(|rest| rest.split("```").next());
+        let mut count = 0;
+        for block in blocks {
+            count += 1;
+            parse(block).unwrap_or_else(|error| panic!("{error} of\n{block}"));
+        }
+        assert_eq!(count, 14, "the format and 13 sketches");
+    }
+
+    #[test]
     fn an_error_names_its_line_and_the_nearest_key() {
         parse(SMALL).expect("the small manifest is right");
         check(

@@ -497,7 +497,7 @@ mod tests {
             };
             assert_eq!(value("Accept"), Some("application/json"), "{adapter}");
             assert_eq!(value("Accept-Encoding"), Some("gzip"), "{adapter}");
-            assert!(value("User-Agent").is_some_and(|name| name.starts_with("hedgerow/")));
+            assert!(value("User-Agent").is_some_and(|name| name.starts_with("hedgerow")));
             assert_eq!(call.method == "POST", !call.body.is_empty(), "{adapter}");
             assert!(
                 call.target.starts_with('/') && call.target.is_ascii(),
