@@ -151,8 +151,9 @@ mod tests {
 
     #[test]
     fn walls_are_known_by_their_structure() {
-        let platform = "<script>_cf_chl_opt={}</script><script src=/cdn-cgi/challenge-platform/h>";
-        check(200, &[], platform, Some(Finding::Challenge));
+        let script = "<script src=/cdn-cgi/challenge-platform/h>";
+        let platform = format!("<script>_cf_chl_opt={{}}</script>{script}");
+        check(200, &[], &platform, Some(Finding::Challenge));
         check(
             403,
             &[("cf-mitigated", "challenge")],
@@ -212,8 +213,9 @@ mod tests {
 
     #[test]
     fn words_and_a_lone_header_are_no_wall() {
-        let words = "<p>Access denied: unusual traffic, CAPTCHA, Just a moment, before you continue, \
-                     cf-mitigated: challenge, recaptcha, verify you are human</p>";
+        let words = "<p>Access denied: unusual traffic, CAPTCHA, Just a moment, \
+                     before you continue, cf-mitigated: challenge, recaptcha, verify you are \
+                     human</p>";
         check(200, FLARE, words, None);
         check(503, FLARE, words, None);
         check(

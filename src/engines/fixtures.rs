@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::{Received, manifest, verdict};
+use super::{Received, manifest, request, verdict};
 use crate::config::settings;
 use crate::model::{CacheMode, Class, Endpoint, Item, Key, Plan, SafeSearch, Verdict};
 
@@ -189,17 +191,139 @@ fn check(adapter: &str, case: &Case) {
     );
 }
 
+/// The cases of one adapter.
+fn cases(adapter: &str) -> Vec<Case> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/engines/fixtures");
+    let text = std::fs::read_to_string(folder.join(format!("{adapter}.toml")));
+    let text = text.expect("each manifest has fixtures");
+    let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{adapter}: {error}"));
+    file.case
+}
+
 #[test]
 fn every_fixture_comes_to_its_verdict() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/engines/fixtures");
     for adapter in manifest::names() {
-        let path = folder.join(format!("{adapter}.toml"));
-        let text = std::fs::read_to_string(&path).expect("each manifest has fixtures");
-        let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{adapter}: {error}"));
+        let cases = cases(adapter);
         for kind in KINDS {
-            let count = file.case.iter().filter(|case| case.name == kind).count();
+            let count = cases.iter().filter(|case| case.name == kind).count();
             assert_eq!(count, 1, "{adapter} has one case {kind}");
         }
-        file.case.iter().for_each(|case| check(adapter, case));
+        cases.iter().for_each(|case| check(adapter, case));
     }
+}
+
+/// The verdict on `body` with status 200, which must come with items if and only if it is valid.
+fn verdict_on(engine: &settings::Engine, body: &[u8]) -> Verdict {
+    let judged = verdict::judge(
+        engine,
+        &plan("x"),
+        &Received {
+            status: 200,
+            headers: &[],
+            body,
+        },
+    );
+    assert_eq!(judged.verdict == Verdict::Valid, !judged.items.is_empty());
+    judged.verdict
+}
+
+#[test]
+fn an_answer_cut_off_anywhere_is_never_valid() {
+    for adapter in manifest::names() {
+        let engine = engine(adapter);
+        let cases = cases(adapter);
+        let full = cases
+            .iter()
+            .find(|case| case.name == "ok_full")
+            .map(Case::body);
+        let full = full.expect("each manifest has ok_full");
+        assert_eq!(
+            verdict_on(&engine, &full),
+            Verdict::Valid,
+            "{adapter}, whole"
+        );
+        for end in 0..full.len() {
+            assert_eq!(
+                verdict_on(&engine, &full[..end]),
+                Verdict::Malformed,
+                "{adapter} at {end}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic_or_pass_for_results(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        for adapter in manifest::names() {
+            prop_assert_ne!(verdict_on(&engine(adapter), &body), Verdict::Valid);
+        }
+    }
+
+    /// JSON of the right words in wrong places and types.
+    #[test]
+    fn no_json_panics(value in nonsense()) {
+        let body = value.to_string();
+        for adapter in manifest::names() {
+            verdict_on(&engine(adapter), body.as_bytes());
+        }
+    }
+
+    #[test]
+    fn no_question_breaks_a_call(query in "\\PC{0,60}", tag in "[a-zA-Z-]{0,12}") {
+        for adapter in manifest::names() {
+            let plan = Plan { lang: Some(tag.clone()), ..plan(&query) };
+            let call = request::build(&engine(adapter), &plan);
+            let is_plain = |byte: u8| byte.is_ascii_graphic();
+            prop_assert!(call.target.bytes().all(is_plain), "{}", call.target);
+            if !call.body.is_empty() {
+                prop_assert!(serde_json::from_slice::<Value>(&call.body).is_ok());
+            }
+        }
+    }
+}
+
+/// The keys that manifests look for, with values of every kind, four levels deep.
+fn nonsense() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        Just(Value::from("https://a.example/")),
+        "\\PC{0,12}".prop_map(Value::from),
+    ];
+    let keys = prop::sample::select(vec![
+        "results",
+        "web",
+        "organic",
+        "query",
+        "search",
+        "hits",
+        "url",
+        "link",
+        "title",
+        "content",
+        "snippet",
+        "description",
+        "_source",
+        "highlight",
+        "body",
+        "error",
+        "code",
+        "type",
+        "unresponsive_engines",
+        "searchParameters",
+        "published_date",
+        "date",
+        "score",
+        "general",
+    ]);
+    leaf.prop_recursive(4, 64, 6, move |inner| {
+        let entry = (keys.clone().prop_map(str::to_owned), inner.clone());
+        prop_oneof![
+            proptest::collection::vec(inner, 0..6).prop_map(Value::from),
+            proptest::collection::vec(entry, 0..6)
+                .prop_map(|all| Value::Object(all.into_iter().collect())),
+        ]
+    })
 }
