@@ -29,7 +29,7 @@ const AGE_WINDOWS: u64 = 12;
 const SLICES: u64 = WINDOW_SLICES * AGE_WINDOWS;
 
 /// When a breaker opens and how it closes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// The window of the valid rate.
     pub window: Duration,

@@ -30,7 +30,7 @@ const SAMPLES_MIN: u64 = 10;
 const INTERVALS_KEPT: u32 = 4;
 
 /// A limiter's bounds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// How often the limit changes.
     pub interval: Duration,
