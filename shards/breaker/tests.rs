@@ -193,6 +193,32 @@ fn outcomes_from_before_the_trip_decide_nothing() {
 }
 
 #[test]
+fn a_probe_of_an_earlier_half_opening_does_not_settle_one_of_this() {
+    let mut breaker = opened();
+    let old = admitted(&mut breaker, at(5_000));
+    call(&mut breaker, at(5_000), Outcome::Invalid);
+    admitted(&mut breaker, at(10_000));
+    breaker.observe(at(10_000), old, Outcome::Invalid);
+    assert_eq!(breaker.state(at(10_000)), State::HalfOpen);
+}
+
+#[test]
+fn failures_from_before_the_trip_do_not_count_after_the_recovery() {
+    let mut breaker = Breaker::new(SETTINGS);
+    let old = admitted(&mut breaker, at(0));
+    for _ in 0..10 {
+        call(&mut breaker, at(0), Outcome::Invalid);
+    }
+    for _ in 0..3 {
+        call(&mut breaker, at(5_000), Outcome::Valid);
+    }
+    for _ in 0..20 {
+        breaker.observe(at(5_001), old, Outcome::Invalid);
+    }
+    assert_eq!(breaker.state(at(5_001)), State::Closed);
+}
+
+#[test]
 fn the_outcome_of_an_expired_or_settled_lease_decides_nothing() {
     let mut breaker = opened();
     let late = admitted(&mut breaker, at(5_000));
