@@ -2,8 +2,8 @@
 //! resident memory and how many it closed meanwhile.
 //!
 //! Sources are spread over 127.0.0.2 and following, 10,000 connections each: one address has about
-//! 28,000 ports. Kernel memory of sockets (about 2 KiB each end) is not in a process's resident memory
-//! and not in the figure.
+//! 28,000 ports. Kernel memory of sockets (about 2 KiB each end) is not in a process's resident
+//! memory and not in the figure.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, Shutdown};

@@ -1,6 +1,6 @@
-//! `suite`: runs a named measurement from a file, so that what is claimed can be measured again with
-//! the same words. A suite is a command and its options, nothing else: its keys are the command's
-//! own, so there is no second list to keep.
+//! `suite`: runs a named measurement from a file, so that what is claimed can be measured again
+//! with the same words. A suite is a command and its options, nothing else: its keys are the
+//! command's own, so there is no second list to keep.
 //!
 //! ```toml
 //! about = "what it shows"

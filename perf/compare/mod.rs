@@ -1,13 +1,14 @@
 //! `compare`: what a request costs on two running servers, by rounds in the order ABBA, so that a
 //! machine that is slower for a minute is slower for both.
 //!
-//! Both servers run all the time; each round is a closed loop on one of them, and counts the CPU time
-//! of its whole process tree between the end of the round's warm-up and its end. Requests per second
-//! are reported, but they measure the generator as much as the server; the claim is CPU µs per
-//! request, and the statistic the median of the ratios within pairs.
+//! Both servers run all the time; each round is a closed loop on one of them, and counts the CPU
+//! time of its whole process tree between the end of the round's warm-up and its end. Requests per
+//! second are reported, but they measure the generator as much as the server; the claim is CPU µs
+//! per request, and the statistic the median of the ratios within pairs.
 //!
 //! On loopback the kernel delivers a packet within the sender's system call, so a server's time has
-//! the receiving side of its answers in it: the same for both servers, as long as answers are alike.
+//! the receiving side of its answers in it: the same for both servers, as long as answers are
+//! alike.
 
 mod evidence;
 
