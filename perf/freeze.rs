@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     checks.extend(steady(span / 5)?);
     for check in &checks {
         let verdict = if check.is_met { "met" } else { "MISSED" };
-        let reported = shown(check.reported_ms);
+        let reported = shown(check.reported_ms, "-");
         println!(
             "{:<34} truth {:>9.1} ms, reported {reported:>9} ms: {verdict}",
             check.what, check.truth_ms

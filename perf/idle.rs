@@ -108,9 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
     let descriptors = descriptors_max();
     if descriptors < count + DESCRIPTORS_SPARE {
-        return Err(format!(
-            "only {descriptors} descriptors: run 'ulimit -n 65536' before"
-        ));
+        return Err(format!("only {descriptors} descriptors, see 'ulimit -n'"));
     }
     let target = Target::parse(&options.target)?;
     let requests = Requests::new(&target, &options.header, Queries::None)?;

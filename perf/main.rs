@@ -13,6 +13,7 @@ mod idle;
 mod compare;
 mod freeze;
 mod suite;
+mod report;
 
 mod law;
 mod arrivals;
@@ -52,6 +53,8 @@ enum Command {
     FreezeTest(freeze::Options),
     /// A measurement from a file
     Suite(suite::Options),
+    /// One table of many reports
+    Report(report::Options),
 }
 
 fn main() -> ExitCode {
@@ -75,6 +78,7 @@ fn run(command: Command) -> Result<ExitCode, String> {
         Command::Idle(options) => idle::run(&options).map(done),
         Command::Compare(options) => compare::run(&options),
         Command::FreezeTest(options) => freeze::run(&options).map(done),
+        Command::Report(options) => report::run(&options).map(done),
         Command::Suite(options) => {
             let arguments = suite::arguments(&options)?;
             match parse(arguments.iter().map(String::as_str))? {

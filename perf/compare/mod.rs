@@ -221,6 +221,12 @@ impl Side {
                 self.name, options.status
             ));
         }
+        if window.server_cpu.total.is_zero() {
+            let (name, pid) = (&self.name, self.pid);
+            return Err(format!(
+                "{name}: process {pid} spent no time, so another one answered"
+            ));
+        }
         let requests = window.requests as f64;
         let us = |span: Duration| span.as_secs_f64() * 1e6 / requests;
         Ok(Round {

@@ -12,6 +12,7 @@ use crate::measure::{Share, Summary, TimeToGood, shown};
 use crate::process::{CpuTime, Host, Noise};
 
 const SCHEMA: u32 = 1;
+const TIME_TO_GOOD: &str = "time to good";
 /// A generator busier than this on its core may have been the bottleneck.
 const CPU_RATIO_MAX: f64 = 0.7;
 /// Sends later than this share of the median response distort it.
@@ -131,7 +132,9 @@ impl Report {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let line = |text: &mut String, name: &str, values: [Option<f64>; 4], count: u64| {
-            let [p50, p90, p99, p99_9] = values.map(shown);
+            // Only the time to a good answer has percentiles that are infinite.
+            let absent = if name == TIME_TO_GOOD { "inf" } else { "-" };
+            let [p50, p90, p99, p99_9] = values.map(|ms| shown(ms, absent));
             let _ = writeln!(
                 text,
                 "{name:<16}{p50:>12}{p90:>12}{p99:>12}{p99_9:>12}{count:>12}"
@@ -157,7 +160,7 @@ impl Report {
         );
         let time = &self.time_to_good;
         let values = [time.p50_ms, time.p90_ms, time.p99_ms, time.p99_9_ms];
-        line(&mut text, "time to good", values, self.requests);
+        line(&mut text, TIME_TO_GOOD, values, self.requests);
         line(&mut text, "service", of(&self.service), self.service.count);
         line(
             &mut text,

@@ -102,6 +102,25 @@ fn a_status_that_was_not_told_ends_a_comparison() {
 }
 
 #[test]
+fn a_process_that_did_not_answer_is_not_compared() {
+    let [engine, other] = [(), ()].map(|()| Engine::start(&["--law", "fixed:0.1"]));
+    let side = format!("engine=http://{}/stats", engine.address);
+    let (pid, wrong) = (engine.pid(), other.pid());
+    let compare = [
+        "compare", "--a", &side, "--b", &side, "--pid-a", &pid, "--pid-b", &wrong,
+    ];
+    let output = perf(&[&compare[..], &["--rounds=2", "--seconds=0.1"]].concat());
+    assert!(!output.status.success(), "{}", printed(&output));
+    assert!(
+        printed(&output).contains("another one answered"),
+        "{}",
+        printed(&output)
+    );
+    engine.quit();
+    other.quit();
+}
+
+#[test]
 fn idle_connections_are_held_and_weighed() {
     let engine = Engine::start(&["--law", "fixed:0.1"]);
     let target = format!("http://{}/stats", engine.address);
