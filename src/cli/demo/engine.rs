@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::{Deserialize, Serialize};
 
-use super::index::{self, Hit, Index, Ranking};
+use super::index::{self, Hit, Index, Question, Ranking};
 use super::law::{BRISK, Law, WARM};
 
 /// Results of one page.
@@ -136,7 +136,7 @@ async fn search(State(engine): State<Arc<Engine>>, Query(asked): Query<Asked>) -
         );
     }
     let Character { name, law, .. } = engine.character;
-    let question = index::question(&asked.q);
+    let question = Question::new(&asked.q);
     let delay = law.delay(engine.seed, name, &question);
     tokio::time::sleep(delay).await;
     match serde_json::to_vec(&engine.page(&asked.q, &question, page)) {
@@ -146,7 +146,7 @@ async fn search(State(engine): State<Arc<Engine>>, Query(asked): Query<Asked>) -
 }
 
 impl Engine {
-    fn page<'a>(&'a self, query: &'a str, question: &[String], page: usize) -> Page<'a> {
+    fn page<'a>(&'a self, query: &'a str, question: &Question, page: usize) -> Page<'a> {
         let skipped = (page - 1) * PAGE_RESULTS;
         let hits = self
             .index
@@ -169,7 +169,7 @@ impl Engine {
         }
     }
 
-    fn row(&self, hit: Hit, rank: usize, question: &[String]) -> Option<Row<'_>> {
+    fn row(&self, hit: Hit, rank: usize, question: &Question) -> Option<Row<'_>> {
         let section = self.index.section(hit)?;
         Some(Row {
             url: &section.url,
@@ -202,7 +202,7 @@ mod tests {
             index,
             seed: 1,
         };
-        let question = index::question(query);
+        let question = Question::new(query);
         serde_json::to_value(engine.page(query, &question, page)).unwrap()
     }
 

@@ -2,7 +2,7 @@
 //! to stop. Each command works as it stands in a POSIX shell with curl, grep and nothing else.
 
 use super::corpus::Section;
-use super::index;
+use super::index::Question;
 
 /// Questions for the documents of the project. With `SEED` some are slow on one slow engine and
 /// quick on the other, so that a hedge is seen; `demo`'s tests hold that.
@@ -50,7 +50,7 @@ fn asked(title: &str) -> String {
         .collect::<Vec<_>>()
         .join(" ")
         .to_lowercase();
-    if index::question(&question).is_empty() {
+    if Question::new(&question).is_empty() {
         String::new()
     } else {
         question
@@ -88,7 +88,7 @@ hedgerow serves on http://127.0.0.1:{port}, API key `demo`. Behind it three embe
 are slow (p50 164, p90 404, p99 977 ms).
 
 1. Ask. \"engines\" at the end of the answer says who was asked and what came of it:
-   {ask} --data-urlencode 'q={first}'
+   {ask} --data-urlencode 'q={first}'; echo
 
 2. Ask again: \"cache\" says hit, and \"latency_ms\" is what is left without an engine:
    {ask} --data-urlencode 'q={first}' | grep -o '\"latency_ms.*\"ttl_ms\":[0-9]*'

@@ -13,7 +13,7 @@ use super::corpus::Section;
 
 /// Longest word that is indexed: longer ones are hashes and encoded data. In bytes.
 const WORD_BYTES_MAX: usize = 40;
-/// Words of one question that are looked at.
+/// Words of one question that are looked at: half the bits of the set of words in `snippet`.
 const QUESTION_WORDS_MAX: usize = 32;
 /// What is shown of a text.
 const SNIPPET_BYTES: usize = 260;
@@ -72,12 +72,12 @@ impl Index {
         for (number, section) in (0_u32..).zip(&sections) {
             let mut counts: BTreeMap<String, (u16, u16)> = BTreeMap::new();
             for (_, word) in words_of(&section.title) {
-                let count = counts.entry(word).or_default();
+                let count = counts.entry(stem(word)).or_default();
                 count.0 = count.0.saturating_add(1);
             }
             let mut length = 0_u32;
             for (_, word) in words_of(&section.text) {
-                let count = counts.entry(word).or_default();
+                let count = counts.entry(stem(word)).or_default();
                 count.1 = count.1.saturating_add(1);
                 length = length.saturating_add(1);
             }
@@ -105,33 +105,37 @@ impl Index {
         self.sections.get(hit.section as usize)
     }
 
-    /// The best `max` sections for the words of a question, best first; equals in corpus order.
-    pub(super) fn search(&self, ranking: Ranking, question: &[String], max: usize) -> Vec<Hit> {
-        // By section: the sum of the words' scores, and how much of the question it covers.
-        let mut scores: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for word in question {
+    /// The best `max` sections for a question, best first; equals in corpus order.
+    pub(super) fn search(&self, ranking: Ranking, question: &Question, max: usize) -> Vec<Hit> {
+        // By section: the sum of the words' scores, and how many words of the question it has.
+        let mut scores = vec![(0.0, 0.0); self.sections.len()];
+        for (word, _) in &question.words {
             for (postings, weight) in self.postings(word) {
                 let rare = self.rarity(postings.len());
-                for posting in postings
-                    .iter()
-                    .filter(|posting| ranking.knows(posting.section))
-                {
-                    let score = scores.entry(posting.section).or_default();
-                    score.0 += weight * rare * self.saturated(ranking, *posting);
-                    score.1 += weight;
+                for posting in postings {
+                    if let Some((sum, covered)) = scores.get_mut(posting.section as usize) {
+                        *sum += weight * rare * self.saturated(ranking, *posting);
+                        *covered += weight;
+                    }
                 }
             }
         }
-        let asked = question.len().max(1) as f64;
-        let mut hits: Vec<Hit> = scores
-            .into_iter()
-            .map(|(section, (sum, covered))| Hit {
-                section,
-                score: sum * (covered / asked).min(1.0),
+        let asked = question.words.len().max(1) as f64;
+        let mut hits: Vec<Hit> = (0_u32..)
+            .zip(scores)
+            .filter(|(section, (sum, _))| *sum > 0.0 && ranking.knows(*section))
+            .map(|(section, (sum, covered)): (u32, (f64, f64))| {
+                let score = sum * (covered / asked).min(1.0);
+                Hit { section, score }
             })
             .collect();
-        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.section.cmp(&b.section)));
-        hits.truncate(max);
+        let better = |a: &Hit, b: &Hit| b.score.total_cmp(&a.score).then(a.section.cmp(&b.section));
+        // A frequent word matches every section: only the best are put in order.
+        if hits.len() > max {
+            hits.select_nth_unstable_by(max, better);
+            hits.truncate(max);
+        }
+        hits.sort_unstable_by(better);
         hits
     }
 
@@ -178,35 +182,73 @@ impl Ranking {
     }
 }
 
-/// The words of a question as the index has them, each once, operators left out.
-pub(super) fn question(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for part in text.split_whitespace().filter(|part| !is_operator(part)) {
-        for (_, word) in words_of(part) {
-            if words.len() < QUESTION_WORDS_MAX && !words.contains(&word) {
-                words.push(word);
+/// What is asked, in the words of the index.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// Each word once: as the index has it, and as it was written.
+    words: Vec<(String, String)>,
+}
+
+impl Question {
+    /// Reads a question; operators are left out.
+    pub(super) fn new(text: &str) -> Self {
+        let mut words: Vec<(String, String)> = Vec::new();
+        for part in text.split_whitespace().filter(|part| !is_operator(part)) {
+            for (_, form) in words_of(part) {
+                let word = stem(form.clone());
+                let is_new = words.iter().all(|(known, _)| *known != word);
+                if is_new && words.len() < QUESTION_WORDS_MAX {
+                    words.push((word, form));
+                }
             }
         }
+        Self { words }
     }
-    words
+
+    /// Whether no word is left.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Its words, as the index has them.
+    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().map(|(word, _)| word.as_str())
+    }
+
+    /// Where a word of a text is in the question, and whether it is written the same.
+    fn find(&self, form: String) -> Option<(usize, Form)> {
+        let word = stem(form.clone());
+        let at = self.words.iter().position(|(asked, _)| *asked == word)?;
+        let is_same = self.words.get(at).is_some_and(|(_, asked)| *asked == form);
+        Some((at, if is_same { Form::Same } else { Form::Other }))
+    }
+}
+
+/// How a word of a text is written, beside the question's.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Form {
+    Same,
+    Other,
 }
 
 /// `site:` and the like, and excluded words: the proxy enforces them on what comes back.
 fn is_operator(part: &str) -> bool {
     let name = part.trim_start_matches('-');
     name.len() < part.len()
+        || part == "OR"
         || ["site:", "filetype:", "lang:"]
             .iter()
             .any(|operator| name.starts_with(operator))
 }
 
-/// The passage of `text` with the most different words of the question, cut at spaces.
-pub(super) fn snippet(text: &str, question: &[String]) -> String {
+/// The passage of `text` with the most different words of the question, those written as asked
+/// before others; cut at spaces.
+pub(super) fn snippet(text: &str, question: &Question) -> String {
     let text = text
         .get(..text.floor_char_boundary(PASSAGE_BYTES_MAX))
         .unwrap_or_default();
-    let hits: Vec<(usize, usize)> = words_of(text)
-        .filter_map(|(at, word)| Some((at, question.iter().position(|asked| *asked == word)?)))
+    let hits: Vec<(usize, (usize, Form))> = words_of(text)
+        .filter_map(|(at, form)| Some((at, question.find(form)?)))
         .collect();
     let (mut best, mut best_count) = (0, 0);
     for (first, (at, _)) in hits.iter().enumerate() {
@@ -214,7 +256,15 @@ pub(super) fn snippet(text: &str, question: &[String]) -> String {
             .iter()
             .skip(first)
             .take_while(|(next, _)| next - at < SNIPPET_BYTES / 2);
-        let seen = near.fold(0_u32, |seen, (_, word)| seen | (1 << (word % 32)));
+        let seen = near.fold(0_u64, |seen, (_, (word, form))| {
+            let low = 1 << (word % QUESTION_WORDS_MAX);
+            seen | low
+                | if *form == Form::Same {
+                    low << QUESTION_WORDS_MAX
+                } else {
+                    0
+                }
+        });
         if seen.count_ones() > best_count {
             (best, best_count) = (*at, seen.count_ones());
         }
@@ -237,8 +287,8 @@ pub(super) fn snippet(text: &str, question: &[String]) -> String {
     }
 }
 
-/// The words of a text with their positions: runs of letters and digits in lower case, without
-/// common English endings; each Han, Hiragana or Katakana character is a word.
+/// The words of a text with their positions: runs of letters and digits, in lower case; each Han,
+/// Hiragana or Katakana character is a word.
 fn words_of(text: &str) -> impl Iterator<Item = (usize, String)> {
     let mut rest = text.char_indices().peekable();
     std::iter::from_fn(move || {
@@ -253,7 +303,7 @@ fn words_of(text: &str) -> impl Iterator<Item = (usize, String)> {
             }
             let word = text.get(start..end).unwrap_or_default();
             if word.len() <= WORD_BYTES_MAX {
-                return Some((start, stem(word.to_lowercase())));
+                return Some((start, word.to_lowercase()));
             }
         }
     })
@@ -312,10 +362,14 @@ mod tests {
 
     fn titles(ranking: Ranking, asked: &str) -> Vec<String> {
         let index = index();
-        let hits = index.search(ranking, &question(asked), 10);
+        let hits = index.search(ranking, &Question::new(asked), 10);
         hits.iter()
             .map(|hit| index.section(*hit).unwrap().title.clone())
             .collect()
+    }
+
+    fn words(asked: &str) -> Vec<String> {
+        Question::new(asked).words().map(str::to_owned).collect()
     }
 
     fn check(asked: &str, expected: &[&str]) {
@@ -356,7 +410,7 @@ mod tests {
 
     #[test]
     fn operators_are_left_to_the_proxy() {
-        check("drain site:a.example -usable", &["Drain"]);
+        check("drain site:a.example OR site:b.example -usable", &["Drain"]);
     }
 
     #[test]
@@ -371,16 +425,16 @@ mod tests {
     #[test]
     fn other_questions_score_otherwise() {
         let index = index();
-        let scores = |asked| index.search(PLAIN, &question(asked), 10)[0].score;
+        let scores = |asked| index.search(PLAIN, &Question::new(asked), 10)[0].score;
         assert_ne!(scores("hedge"), scores("hedge zzz"));
     }
 
     #[test]
     fn endings_do_not_matter() {
         for word in ["hedge", "Hedges", "HEDGED", "hedging"] {
-            assert_eq!(question(word), ["hedg"]);
+            assert_eq!(words(word), ["hedg"]);
         }
-        assert_eq!(question("less is us"), ["less", "is", "us"]);
+        assert_eq!(words("less is us"), ["less", "is", "us"]);
     }
 
     #[test]
@@ -390,20 +444,27 @@ mod tests {
             "ä ".repeat(900),
             "ö".repeat(900)
         );
-        let shown = snippet(&text, &question("hedge budget"));
+        let shown = snippet(&text, &Question::new("hedge budget"));
         assert!(
             shown.starts_with("… ") && shown.contains("hedge budget is spent"),
             "{shown}"
         );
         assert!(shown.len() <= SNIPPET_BYTES + 10);
-        assert_eq!(snippet("", &question("x")), "");
-        assert_eq!(snippet("short", &[]), "short");
+        assert_eq!(snippet("", &Question::new("x")), "");
+        assert_eq!(snippet("short", &Question::new("")), "short");
+    }
+
+    #[test]
+    fn a_snippet_prefers_the_word_as_it_was_written() {
+        let text = format!("hedging first {} hedges last", "and so on ".repeat(60));
+        assert!(snippet(&text, &Question::new("hedges")).contains("hedges last"));
+        assert!(snippet(&text, &Question::new("hedging")).contains("hedging first"));
     }
 
     #[test]
     fn a_long_question_is_cut() {
         let long = (0..1_000).map(|n| format!("w{n} ")).collect::<String>();
-        assert_eq!(question(&long).len(), QUESTION_WORDS_MAX);
-        assert!(index().search(PLAIN, &question(&long), 10).is_empty());
+        assert_eq!(words(&long).len(), QUESTION_WORDS_MAX);
+        assert!(index().search(PLAIN, &Question::new(&long), 10).is_empty());
     }
 }

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use foldhash::fast::FixedState;
 
+use super::index::Question;
+
 /// The slowest answer: far behind every deadline, and a bound on what a call can hold.
 const DELAY_MAX: Duration = Duration::from_secs(5);
 
@@ -52,8 +54,9 @@ impl Law {
     }
 
     /// How long `engine` takes for `question`.
-    pub(super) fn delay(self, seed: u64, engine: &str, question: &[String]) -> Duration {
-        let draw = FixedState::with_seed(seed).hash_one((engine, question));
+    pub(super) fn delay(self, seed: u64, engine: &str, question: &Question) -> Duration {
+        let words: Vec<&str> = question.words().collect();
+        let draw = FixedState::with_seed(seed).hash_one((engine, words));
         self.exceeded_by(1.0 - runtime::rng::unit(draw))
     }
 }
@@ -95,7 +98,7 @@ mod tests {
     fn delays_of_many_questions_follow_the_law() {
         for (law, low_ms, half_ms, high_ms) in [(WARM, 60, 164, 404), (BRISK, 5, 14, 21)] {
             let mut delays: Vec<Duration> = (0..20_000)
-                .map(|n| law.delay(1, "beta", &[format!("question {n}")]))
+                .map(|n| law.delay(1, "beta", &Question::new(&format!("question {n}"))))
                 .collect();
             delays.sort_unstable();
             let near = |at: usize, ms: u64| {
@@ -114,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_question_takes_the_same_time_again_and_another_on_another_engine() {
-        let question = ["hedge".to_owned(), "delay".to_owned()];
+        let question = Question::new("hedge delay");
         let beta = WARM.delay(7, "beta", &question);
         assert_eq!(WARM.delay(7, "beta", &question), beta);
         assert_ne!(WARM.delay(7, "gamma", &question), beta);

@@ -93,7 +93,7 @@ fn every_question_of_the_greeting_is_answered_by_every_engine() {
     let index = Index::new(corpus::built_in().sections);
     for asked in greeting::questions() {
         for character in CHARACTERS {
-            let hits = index.search(character.ranking, &index::question(&asked), 10);
+            let hits = index.search(character.ranking, &index::Question::new(&asked), 10);
             assert!(
                 hits.len() >= 3,
                 "{} to {asked}: {}",
@@ -107,7 +107,7 @@ fn every_question_of_the_greeting_is_answered_by_every_engine() {
 /// The first leg goes to one of the two; its hedge after 200 ms must have time to win before 585
 /// ms.
 fn hedge_wins(seed: u64, asked: &str, first: usize, second: usize) -> bool {
-    let question = index::question(asked);
+    let question = index::Question::new(asked);
     let took = |one: usize| {
         CHARACTERS[one]
             .law
