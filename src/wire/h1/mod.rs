@@ -10,6 +10,8 @@ pub mod chunks;
 pub mod head;
 pub mod intake;
 pub mod scan;
+pub mod response;
+pub mod client;
 
 /// A `tchar` of RFC 9110 §5.6.2: what methods and field names are made of.
 pub(crate) const fn is_token(byte: u8) -> bool {
