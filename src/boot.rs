@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use runtime::{BellSeed, CoreOptions, Reactor, Ringer};
 use shards::mesh::{self, Post};
@@ -113,7 +112,7 @@ pub fn start(settings: Settings) -> Result<Instance, BootError> {
             }
         }
     }
-    let inputs = control::Inputs { commons: commons.clone(), published, warm_cores, ringers };
+    let inputs = control::Inputs { commons: commons.clone(), published, warm_cores };
     let control = control::start(inputs).map_err(|error| BootError::System("admin", error))?;
     Ok(Instance { commons, cores: threads, control })
 }
@@ -203,9 +202,6 @@ pub fn begin(shard: &Rc<Shard>, bell: runtime::Bell, published: Arc<Published>) 
     shard.reactor.spawn(mail::read(shard.clone(), bell));
     shard.reactor.spawn(upkeep::run(shard.clone(), published));
 }
-
-/// How long `Instance::wait` may take beyond the drain: the edge's last sweep.
-pub const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// Every connection is a descriptor: the soft limit is raised to what the limits allow.
 fn raise_descriptor_limit(settings: &Settings) {

@@ -1,2 +1,7 @@
 //! The `hedgerow` program.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hedgerow::cli::run()
+}
