@@ -1,6 +1,6 @@
 //! Seeded chance: everything drawn by a run follows from one printed seed, so that a run can be
-//! repeated arrival by arrival. Streams keep the parts apart: one more draw for the engine's kind of
-//! answer must not shift the delays.
+//! repeated arrival by arrival. Streams keep the parts apart: one more draw for the engine's kind
+//! of answer must not shift the delays.
 //!
 //! It must never be seeded from the clock without the seed being printed.
 

@@ -153,8 +153,8 @@ fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The standard normal quantile. Rational approximation by P. J. Acklam (2003), relative error below
-/// 1.15e-9.
+/// The standard normal quantile. Rational approximation by P. J. Acklam (2003), relative error
+/// below 1.15e-9.
 fn normal_at(quantile: f64) -> f64 {
     const LOW: f64 = 0.024_25;
     if quantile > 0.5 {

@@ -7,26 +7,31 @@
     reason = "a report on standard output is what a command is for"
 )]
 
-mod chance;
-mod core;
+mod engine;
+mod load;
+mod idle;
+mod compare;
+mod freeze;
+mod suite;
+mod report;
+
 mod law;
 mod arrivals;
 mod queries;
 mod target;
-mod response;
 mod connection;
+mod response;
 mod measure;
 mod process;
 mod sink;
-mod engine;
-mod load;
-mod freeze;
+mod core;
+mod chance;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Measures servers; see docs/performance.md for what may be claimed.
+/// Measures servers; docs/performance.md says what may be claimed
 #[derive(Parser)]
 #[command(name = "hedgerow-perf", version)]
 struct Arguments {
@@ -40,24 +45,54 @@ enum Command {
     Engine(engine::Options),
     /// Requests by a plan, or as fast as answers come
     Load(Box<load::Options>),
+    /// Connections that are held without a request
+    Idle(idle::Options),
+    /// What a request costs on two servers, by rounds in turn
+    Compare(Box<compare::Options>),
     /// Whether the generator reports known truths
     FreezeTest(freeze::Options),
+    /// A measurement from a file
+    Suite(suite::Options),
+    /// One table of many reports
+    Report(report::Options),
 }
 
 fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .init();
-    let outcome = match Arguments::parse().command {
-        Command::Engine(options) => engine::run(&options),
-        Command::Load(options) => load::run(&options),
-        Command::FreezeTest(options) => freeze::run(&options),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(Arguments::parse().command) {
+        Ok(code) => code,
         Err(text) => {
             eprintln!("hedgerow-perf: {text}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(command: Command) -> Result<ExitCode, String> {
+    let done = |()| ExitCode::SUCCESS;
+    match command {
+        Command::Engine(options) => engine::run(&options).map(done),
+        Command::Load(options) => load::run(&options).map(done),
+        Command::Idle(options) => idle::run(&options).map(done),
+        Command::Compare(options) => compare::run(&options),
+        Command::FreezeTest(options) => freeze::run(&options).map(done),
+        Command::Report(options) => report::run(&options).map(done),
+        Command::Suite(options) => {
+            let arguments = suite::arguments(&options)?;
+            match parse(arguments.iter().map(String::as_str))? {
+                Command::Suite(_) => Err("a suite does not run a suite".into()),
+                command => run(command),
+            }
+        }
+    }
+}
+
+/// The command that `arguments`, without the program's name, stand for.
+fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Command, String> {
+    let all = std::iter::once("hedgerow-perf").chain(arguments);
+    Arguments::try_parse_from(all)
+        .map(|parsed| parsed.command)
+        .map_err(|error| error.to_string())
 }

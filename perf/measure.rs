@@ -146,9 +146,9 @@ impl Share {
     }
 }
 
-/// A number of ms for people: `inf` where there is none.
-pub(crate) fn shown(ms: Option<f64>) -> String {
-    ms.map_or_else(|| "inf".to_owned(), |ms| format!("{ms:.3}"))
+/// A number of ms for people; `absent` where there is none.
+pub(crate) fn shown(ms: Option<f64>, absent: &str) -> String {
+    ms.map_or_else(|| absent.to_owned(), |ms| format!("{ms:.3}"))
 }
 
 #[cfg(test)]

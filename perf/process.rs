@@ -129,7 +129,8 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Fields 4, 14 and 15 of proc(5); the name in field 2 may hold anything, so count from its end.
+    /// Fields 4, 14 and 15 of proc(5); the name in field 2 may hold anything, so count from its
+    /// end.
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let ticks = |index: usize| Some(TICK * fields.get(index)?.parse::<u32>().ok()?);

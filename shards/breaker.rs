@@ -9,9 +9,9 @@
 //!
 //! After `half_open_after` it lets a share of `probe_ratio` through. A probe is a lease: settled by
 //! its outcome, or else expired, so that no lost probe wedges the breaker. Three valid probes in a
-//! row close it, an invalid one opens it again. Every admission carries a generation, and an outcome
-//! of another era, or of an expired lease, is ignored: a slow answer from before the trip decides
-//! nothing. Cancelled calls are no evidence and dilute nothing.
+//! row close it, an invalid one opens it again. Every admission carries a generation, and an
+//! outcome of another era, or of an expired lease, is ignored: a slow answer from before the trip
+//! decides nothing. Cancelled calls are no evidence and dilute nothing.
 
 use runtime::Instant;
 use std::time::Duration;
@@ -443,3 +443,8 @@ impl History {
         }
     }
 }
+
+#[cfg(test)]
+mod exploration;
+#[cfg(test)]
+mod tests;

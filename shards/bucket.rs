@@ -2,9 +2,9 @@
 //!
 //! The generic cell rate algorithm (ITU-T I.371, annex A): the word is the time at which the bucket
 //! will be full again, so an untouched word (0) is a full bucket, and there is nothing to refill.
-//! Kept as time and not as tokens, a word survives a change of its rate. It counts 1/32 ns since the
-//! start of the line (18 years fit), because 1 / `per_second` is no whole number of nanoseconds: a
-//! rate is met within `per_second` * 1.6e-11 of itself (0.16 ppm at 10,000/s).
+//! Kept as time and not as tokens, a word survives a change of its rate. It counts 1/32 ns since
+//! the start of the line (18 years fit), because 1 / `per_second` is no whole number of
+//! nanoseconds: a rate is met within `per_second` * 1.6e-11 of itself (0.16 ppm at 10,000/s).
 //!
 //! It never waits and takes no lock: a lost race repeats a few instructions, and somebody else made
 //! progress each time. `now` may differ a little between cores; an earlier one is merely stricter.
@@ -89,8 +89,8 @@ impl Gauge {
         }
     }
 
-    /// How long it takes until a bucket that is full at `full_at` is full. No longer than from empty:
-    /// what was taken at a slower rate is not held against a faster one.
+    /// How long it takes until a bucket that is full at `full_at` is full. No longer than from
+    /// empty: what was taken at a slower rate is not held against a faster one.
     fn debt(&self, full_at: u64) -> u64 {
         full_at.saturating_sub(self.now).min(self.depth)
     }
@@ -190,7 +190,8 @@ mod tests {
             while take(&word, now, rate).allowed {}
             word
         };
-        // A second of debt is two tokens of the slow rate; ten seconds are more than the fast knows.
+        // A second of debt is two tokens of the slow rate; ten seconds are more than the fast
+        // knows.
         assert_eq!(peek(&empty(fast), now, slow).remaining, 18);
         assert_eq!(peek(&empty(slow), now, fast).remaining, 0);
         assert_eq!(

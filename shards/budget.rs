@@ -3,9 +3,9 @@
 //!
 //! Every primary call deposits `ratio` tokens, every extra one withdraws a whole token when it is
 //! launched, and the word never holds more than the burst. Integer micro-tokens, because a budget
-//! that divides 1 by its ratio and truncates makes 0.7 behave as 1. There is no clock in it: without
-//! traffic nothing flows, so an idle hour saves up no storm. Withdrawals in any span are at most
-//! `ratio` times the deposits in it, plus the burst.
+//! that divides 1 by its ratio and truncates makes 0.7 behave as 1. There is no clock in it:
+//! without traffic nothing flows, so an idle hour saves up no storm. Withdrawals in any span are at
+//! most `ratio` times the deposits in it, plus the burst.
 //!
 //! The burst is at least 2, or the part of a deposit above the last token would be lost: with room
 //! for 1, a ratio of 0.3 spends 0.25.
@@ -26,8 +26,9 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of `ratio` (0..=1, anything else counts as the nearest of these) extra calls to each
-    /// primary one, and `burst` (at least 2) on top. A ratio of 0 spends nothing, no burst either.
+    /// A budget of `ratio` (0..=1, anything else counts as the nearest of these) extra calls to
+    /// each primary one, and `burst` (at least 2) on top. A ratio of 0 spends nothing, no burst
+    /// either.
     pub fn new(ratio: f64, burst: u32) -> Self {
         // NaN fails the comparison and so spends nothing.
         let ratio = if ratio > 0.0 { ratio.min(1.0) } else { 0.0 };

@@ -24,11 +24,6 @@ impl Chance {
         ((self.draw() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
-    /// Uniform in 0..`below`.
-    pub(crate) fn below(&mut self, below: u64) -> u64 {
-        self.draw() % below
-    }
-
     /// Log-normal with this median and sigma (Box-Muller).
     pub(crate) fn log_normal(&mut self, median: Duration, sigma: f64) -> Duration {
         let radius = (-2.0 * self.ratio().ln()).sqrt();

@@ -2,9 +2,9 @@
 //!
 //! A table and nothing else. The leader of a flight is known by its `FlightId`; the value a flight
 //! carries is what its waiters share (a handle to wait on, or the answer itself). If the leader
-//! dies it *abandons* the flight, and the first waiter to `claim` it leads in its place, under a new
-//! id: exactly one takes over, nobody is stranded, and whatever the dead leader's remains still do
-//! to the flight has no effect. A waiter that leaves takes nobody with it.
+//! dies it *abandons* the flight, and the first waiter to `claim` it leads in its place, under a
+//! new id: exactly one takes over, nobody is stranded, and whatever the dead leader's remains still
+//! do to the flight has no effect. A waiter that leaves takes nobody with it.
 //!
 //! Keys are ordered and not hashed, so that a stranger's choice of keys cannot slow a look-up.
 

@@ -1,14 +1,14 @@
 //! A rolling histogram of an engine's latency that knows what it did not see to the end.
 //!
-//! A call that lost its race is cancelled: its time is a lower bound, a *censored* sample. Left out,
-//! the 90th percentile drifts down and hedging feeds itself; taken as exact, it drifts to the hedge
-//! delay. So quantiles come from the product-limit estimate over log buckets (Kaplan and Meier,
-//! "Nonparametric Estimation from Incomplete Observations", 1958), which a fixed or independent
-//! delay leaves unbiased. With no exact sample there is no quantile, and never a zero.
+//! A call that lost its race is cancelled: its time is a lower bound, a *censored* sample. Left
+//! out, the 90th percentile drifts down and hedging feeds itself; taken as exact, it drifts to the
+//! hedge delay. So quantiles come from the product-limit estimate over log buckets (Kaplan and
+//! Meier, "Nonparametric Estimation from Incomplete Observations", 1958), which a fixed or
+//! independent delay leaves unbiased. With no exact sample there is no quantile, and never a zero.
 //!
-//! The window is a ring of slices: between `slices - 1` and `slices` slices' worth of samples count.
-//! Memory: 3.9 KiB to the slice. Gossip: `take_delta` gives what was recorded here since the last
-//! time, `merge_delta` adds what others saw and never sends it on.
+//! The window is a ring of slices: between `slices - 1` and `slices` slices' worth of samples
+//! count. Memory: 3.9 KiB to the slice. Gossip: `take_delta` gives what was recorded here since the
+//! last time, `merge_delta` adds what others saw and never sends it on.
 
 use runtime::Instant;
 use std::time::Duration;
@@ -51,12 +51,14 @@ struct Slice {
     censored: Counts,
 }
 
-/// Samples recorded since the last delta, by bucket: a letter between cores (128 bytes).
+/// Samples recorded since the last delta, by bucket: a letter between cores (at most 128 bytes).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delta {
     entries: [DeltaEntry; DELTA_ENTRIES_MAX],
     len: u8,
 }
+
+const _: () = assert!(size_of::<Delta>() <= 128);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct DeltaEntry {
@@ -253,5 +255,271 @@ impl Delta {
 impl DeltaEntry {
     fn key(&self) -> (BucketIndex, Sample) {
         (self.bucket, self.sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sample::{Censored, Exact};
+    use super::*;
+    use crate::chance::Chance;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const WINDOW: Duration = Duration::from_secs(60);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// Records `(second, ms, kind)` and compares the quantile at `now`, within a bucket's error.
+    fn check(samples: &[(u64, u64, Sample)], now: u64, q: f64, expected_ms: Option<u64>) {
+        let mut latency = Latency::new(WINDOW, 6);
+        for (second, value, sample) in samples {
+            latency.record(at(*second), ms(*value), *sample);
+        }
+        latency.check();
+        let found = latency.quantile(at(now), q);
+        assert_eq!(found.is_some(), expected_ms.is_some(), "{found:?}");
+        if let (Some(found), Some(expected_ms)) = (found, expected_ms) {
+            let error = found.as_secs_f64() / ms(expected_ms).as_secs_f64() - 1.0;
+            assert!(
+                error.abs() <= 0.021,
+                "{found:?} instead of {expected_ms} ms"
+            );
+        }
+    }
+
+    #[test]
+    fn without_an_exact_sample_there_is_no_quantile() {
+        check(&[], 0, 0.9, None);
+        check(&[(0, 200, Censored), (0, 300, Censored)], 0, 0.9, None);
+        check(&[(0, 200, Exact)], 0, 0.9, Some(200));
+        check(&[(0, 200, Exact)], 61, 0.9, None);
+    }
+
+    #[test]
+    fn a_censored_sample_counts_until_it_was_cut() {
+        let half = [
+            (0, 100, Exact),
+            (0, 200, Censored),
+            (0, 300, Exact),
+            (0, 400, Exact),
+        ];
+        check(&half, 0, 0.25, Some(100));
+        // Of three still running at 100 ms two are seen to end: 3/4 * (1 - 1/2) = 3/8 outlast 300.
+        check(&half, 0, 0.6, Some(300));
+        check(&half, 0, 0.7, Some(400));
+        check(&half, 0, 1.0, Some(400));
+    }
+
+    #[test]
+    fn where_the_longest_were_all_cut_the_longest_seen_is_the_answer() {
+        check(
+            &[(0, 100, Exact), (0, 400, Censored), (0, 900, Censored)],
+            0,
+            0.9,
+            Some(900),
+        );
+    }
+
+    #[test]
+    fn ten_equal_samples_reach_their_ninth_tenth() {
+        let samples: Vec<_> = (1..=10).map(|tenth| (0, tenth * 100, Exact)).collect();
+        for tenth in 1..=10 {
+            check(&samples, 0, tenth as f64 / 10.0, Some(tenth * 100));
+        }
+    }
+
+    #[test]
+    fn a_stalled_upstream_saturates_and_still_has_a_quantile() {
+        check(
+            &[(0, 12_000, Exact), (0, 600_000, Exact)],
+            0,
+            0.5,
+            Some(12_000),
+        );
+        check(
+            &[(0, 600_000, Exact), (0, 600_000, Exact)],
+            0,
+            0.9,
+            Some(120_000),
+        );
+    }
+
+    #[test]
+    fn the_window_rolls_by_slices() {
+        let samples = [(5, 100, Exact), (15, 200, Exact), (64, 300, Exact)];
+        check(&samples[..2], 59, 0.5, Some(100));
+        check(&samples, 64, 0.5, Some(200));
+        check(&samples, 69, 0.5, Some(200));
+        check(&samples, 70, 0.5, Some(300));
+        // A slot used again keeps nothing of its last use, and an old sample does not come in late.
+        check(
+            &[(5, 100, Exact), (65, 300, Exact), (5, 100, Exact)],
+            65,
+            0.1,
+            Some(300),
+        );
+    }
+
+    /// Calls whose primary is cancelled when a hedge sent after `delay` answers first, both after
+    /// the same law: (exact, ms) for each.
+    fn hedged(chance: &mut Chance, delay: Duration, calls: u32) -> Vec<(Sample, Duration)> {
+        let law = |chance: &mut Chance| chance.log_normal(ms(248), SIGMA);
+        let call = |chance: &mut Chance| {
+            let (primary, hedge) = (law(chance), delay + law(chance));
+            if primary <= hedge {
+                (Exact, primary)
+            } else {
+                (Censored, hedge)
+            }
+        };
+        (0..calls).map(|_| call(chance)).collect()
+    }
+
+    /// The law of the tests: median 248 ms, 90th percentile 612 ms.
+    const SIGMA: f64 = 0.7048;
+    const P90_MS: f64 = 612.0;
+
+    fn p90_ms(samples: impl Iterator<Item = (Sample, Duration)>) -> f64 {
+        let mut latency = Latency::new(WINDOW, 6);
+        samples.for_each(|(sample, value)| latency.record(at(1), value, sample));
+        latency.quantile(at(1), 0.9).unwrap().as_secs_f64() * 1e3
+    }
+
+    fn is_off(found_ms: f64) -> bool {
+        (found_ms / P90_MS - 1.0).abs() > 0.05
+    }
+
+    #[test]
+    fn hedging_does_not_bias_the_estimate_as_it_does_naive_ones() {
+        let mut chance = Chance::new(7);
+        for (delay_ms, censored_ratio) in [(0, 0.5), (100, 0.34), (200, 0.22), (330, 0.12)] {
+            let samples = hedged(&mut chance, ms(delay_ms), 20_000);
+            let censored = samples
+                .iter()
+                .filter(|(sample, _)| *sample == Censored)
+                .count();
+            let ratio = censored as f64 / samples.len() as f64;
+            assert!(
+                (ratio - censored_ratio).abs() < 0.02,
+                "{delay_ms} ms cuts {ratio}"
+            );
+            let all = || samples.iter().copied();
+            let found = p90_ms(all());
+            let dropped = p90_ms(all().filter(|(sample, _)| *sample == Exact));
+            let taken_as_exact = p90_ms(all().map(|(_, value)| (Exact, value)));
+            assert!(!is_off(found), "{delay_ms} ms: {found}");
+            assert!(is_off(dropped), "{delay_ms} ms: {dropped}");
+            assert!(is_off(taken_as_exact), "{delay_ms} ms: {taken_as_exact}");
+        }
+    }
+
+    #[test]
+    fn a_delay_that_follows_its_own_estimate_stays() {
+        let mut chance = Chance::new(11);
+        let mut latency = Latency::new(WINDOW, 6);
+        let mut delay = ms(420);
+        for second in 0..600 {
+            for (sample, value) in hedged(&mut chance, delay, 40) {
+                latency.record(at(second), value, sample);
+            }
+            if second % 10 == 9 {
+                delay = latency.quantile(at(second), 0.9).unwrap();
+            }
+            if second >= 60 {
+                let error = delay.as_secs_f64() * 1e3 / P90_MS - 1.0;
+                assert!(error.abs() < 0.1, "{delay:?} after {second} s");
+            }
+        }
+    }
+
+    #[test]
+    fn a_delta_is_bounded_taken_once_and_not_passed_on() {
+        let mut ours = Latency::new(WINDOW, 6);
+        let mut theirs = Latency::new(WINDOW, 6);
+        let values = (0..100).map(|step| ms(100 + 10 * step));
+        let buckets: BTreeSet<_> = values.clone().map(BucketIndex::of).collect();
+        values.for_each(|value| ours.record(at(1), value, Exact));
+        let mut deltas = 0;
+        while let Some(delta) = ours.take_delta() {
+            assert!((1..=DELTA_ENTRIES_MAX).contains(&delta.entries().count()));
+            theirs.merge_delta(at(1), &delta);
+            deltas += 1;
+        }
+        assert_eq!(deltas, buckets.len().div_ceil(DELTA_ENTRIES_MAX));
+        assert_eq!(theirs.count(at(1)), 100);
+        assert_eq!(theirs.quantile(at(1), 0.9), ours.quantile(at(1), 0.9));
+        assert_eq!(theirs.take_delta(), None);
+        let mut full = Delta::default();
+        let bucket = BucketIndex::of(ms(1));
+        assert!((0..DELTA_ENTRIES_MAX).all(|_| full.push(bucket, Exact, 1)));
+        assert!(!full.push(bucket, Exact, 1));
+    }
+
+    #[test]
+    fn what_nobody_takes_is_forgotten_after_a_window() {
+        let mut latency = Latency::new(WINDOW, 6);
+        latency.record(at(0), ms(100), Exact);
+        latency.record(at(61), ms(200), Censored);
+        let delta = latency.take_delta().unwrap();
+        let expected = [(BucketIndex::of(ms(200)), Censored, 1)];
+        assert!(delta.entries().eq(expected));
+    }
+
+    proptest! {
+        // Debug builds sweep the whole histogram at each merge: 32 cases take about a second.
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn evidence_gathered_by_gossip_equals_evidence_seen(
+            samples in prop::collection::vec((0_usize..3, 1_u64..5_000, any::<bool>()), 1..200)
+        ) {
+            let mut whole = Latency::new(WINDOW, 6);
+            let mut cores = vec![Latency::new(WINDOW, 6); 3];
+            for (index, (core, value, is_exact)) in samples.iter().enumerate() {
+                let now = at(index as u64 / 10);
+                let sample = if *is_exact { Exact } else { Censored };
+                whole.record(now, ms(*value), sample);
+                cores[*core].record(now, ms(*value), sample);
+                for from in 0..3 {
+                    while let Some(delta) = cores[from].take_delta() {
+                        (0..3).filter(|to| *to != from).for_each(|to| {
+                            cores[to].merge_delta(now, &delta);
+                        });
+                    }
+                }
+            }
+            let now = at(samples.len() as u64 / 10);
+            whole.check();
+            for core in cores {
+                prop_assert_eq!(core.count(now), samples.len() as u64);
+                for q in [0.1, 0.5, 0.9, 0.99] {
+                    prop_assert_eq!(core.quantile(now, q), whole.quantile(now, q));
+                }
+            }
+        }
+
+        #[test]
+        fn quantiles_rise_and_lie_among_the_samples(
+            samples in prop::collection::vec((1_u64..5_000, any::<bool>()), 1..100)
+        ) {
+            let mut latency = Latency::new(WINDOW, 6);
+            for (value, is_exact) in &samples {
+                let sample = if *is_exact { Exact } else { Censored };
+                latency.record(at(0), ms(*value), sample);
+            }
+            let quantiles: Vec<_> =
+                (0..=20).map(|q| latency.quantile(at(0), f64::from(q) / 20.0)).collect();
+            prop_assert_eq!(quantiles[0].is_some(), samples.iter().any(|(_, is_exact)| *is_exact));
+            prop_assert!(quantiles.is_sorted());
+            let longest = samples.iter().map(|(value, _)| *value).max().unwrap_or(0);
+            prop_assert!(quantiles[20] <= Some(ms(longest).mul_f64(1.021)));
+        }
     }
 }

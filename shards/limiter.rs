@@ -3,13 +3,13 @@
 //! `next = limit * clamp(baseline / sample, 0.5, 1) + sqrt(limit)`, within its bounds. Both
 //! quantities are the 90th percentile of our own time: stage time and reactor lateness, never an
 //! engine's. (Comparing the least latency seen with the 90th percentile of all latency, natural
-//! variance alone holds the gradient below 0.5, and the limit settles at 4.) `sample` is that of the
-//! interval, `baseline` its slow past while uncongested, between 2 ms (the timers' own coarseness)
-//! and 10 ms (more is congestion, whatever the past was).
+//! variance alone holds the gradient below 0.5, and the limit settles at 4.) `sample` is that of
+//! the interval, `baseline` its slow past while uncongested, between 2 ms (the timers' own
+//! coarseness) and 10 ms (more is congestion, whatever the past was).
 //!
-//! The limit grows only when arrivals find half of it in use, so fast failures, which leave at once,
-//! do not raise it. Batch has a limit of its own, at most the interactive one, and yields while the
-//! interactive lane is busy. Nothing queues here: no room is an answer.
+//! The limit grows only when arrivals find half of it in use, so fast failures, which leave at
+//! once, do not raise it. Batch has a limit of its own, at most the interactive one, and yields
+//! while the interactive lane is busy. Nothing queues here: no room is an answer.
 
 use crate::Lane;
 use crate::buckets::{BucketIndex, Counts};
@@ -243,5 +243,289 @@ impl Occupancy {
     fn begin_interval(&mut self) {
         self.found_sum = 0;
         self.arrivals = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::Chance;
+    use std::collections::BTreeSet;
+
+    const SETTINGS: Settings = Settings {
+        interval: Duration::from_millis(250),
+        limit_min: 16,
+        limit_initial: 64,
+        limit_max: 4_096,
+        batch_limit_max: 64,
+        batch_yields_above_ratio: 0.8,
+    };
+
+    /// A core under steady load, in steps of 1 ms.
+    struct Core {
+        limiter: Limiter,
+        chance: Chance,
+        now_ms: u64,
+        /// When each request in flight leaves, in microseconds, made unique by a serial number.
+        leaving: BTreeSet<(u64, u64)>,
+        serial: u64,
+        shed: u64,
+    }
+
+    /// What arrives, how long it stays, and what it costs us.
+    #[derive(Clone, Copy)]
+    struct Load {
+        per_ms: f64,
+        engine_median: Duration,
+        sigma: f64,
+        own: Duration,
+    }
+
+    /// Half a thousand in flight: median 248 ms, 90th percentile 612 ms, 99.9th 2.2 s.
+    const HEAVY_TAIL: Load = Load {
+        per_ms: 1.5,
+        engine_median: Duration::from_millis(248),
+        sigma: 0.7048,
+        own: Duration::from_micros(400),
+    };
+
+    impl Core {
+        fn new() -> Self {
+            Self {
+                limiter: Limiter::new(SETTINGS),
+                chance: Chance::new(3),
+                now_ms: 1_000,
+                leaving: BTreeSet::new(),
+                serial: 0,
+                shed: 0,
+            }
+        }
+
+        fn now(&self) -> Instant {
+            Instant::ZERO + Duration::from_millis(self.now_ms)
+        }
+
+        fn run(&mut self, span_ms: u64, load: Load) {
+            for _ in 0..span_ms {
+                self.now_ms += 1;
+                while self
+                    .leaving
+                    .first()
+                    .is_some_and(|(at_us, _)| *at_us <= self.now_ms * 1_000)
+                {
+                    self.leaving.pop_first();
+                    self.limiter.leave(Lane::Interactive);
+                    let own = load.own.mul_f64(0.5 + self.chance.ratio());
+                    self.limiter.observe_own(self.now(), own);
+                }
+                self.limiter.tick(self.now());
+                // As many as a Poisson process brings in 1 ms.
+                let mut gap = -self.chance.ratio().ln();
+                while gap < load.per_ms {
+                    self.arrive(load);
+                    gap -= self.chance.ratio().ln();
+                }
+            }
+        }
+
+        fn arrive(&mut self, load: Load) {
+            if !self.limiter.enter(Lane::Interactive) {
+                self.shed += 1;
+                return;
+            }
+            let stay = self.chance.log_normal(load.engine_median, load.sigma);
+            self.serial += 1;
+            self.leaving
+                .insert((self.now_ms * 1_000 + stay.as_micros() as u64, self.serial));
+        }
+    }
+
+    #[test]
+    fn heavy_tailed_engines_never_shrink_it_nor_shed_one() {
+        let mut core = Core::new();
+        core.run(30_000, HEAVY_TAIL);
+        let (warm, shed) = (core.limiter.limit(), core.shed);
+        assert!(warm > 800, "{warm}");
+        for _ in 0..120 {
+            let before = core.limiter.limit();
+            core.run(1_000, HEAVY_TAIL);
+            assert!(core.limiter.limit() >= before);
+        }
+        assert_eq!(core.shed, shed);
+        assert!(core.limiter.in_flight(Lane::Interactive) > 300);
+    }
+
+    #[test]
+    fn own_queueing_of_50_ms_shrinks_it_within_a_second() {
+        let mut core = Core::new();
+        core.run(30_000, HEAVY_TAIL);
+        let (before, shed) = (core.limiter.limit(), core.shed);
+        core.run(
+            1_000,
+            Load {
+                own: Duration::from_millis(50),
+                ..HEAVY_TAIL
+            },
+        );
+        assert!(
+            core.limiter.limit() < before / 4,
+            "{before} to {}",
+            core.limiter.limit()
+        );
+        assert!(core.shed > shed);
+        core.run(
+            5_000,
+            Load {
+                own: Duration::from_millis(50),
+                ..HEAVY_TAIL
+            },
+        );
+        assert_eq!(core.limiter.limit(), SETTINGS.limit_min);
+        // And it comes back by itself once the queue is gone.
+        core.run(30_000, HEAVY_TAIL);
+        assert!(core.limiter.limit() > 500, "{}", core.limiter.limit());
+    }
+
+    #[test]
+    fn fast_failures_do_not_raise_it() {
+        let mut core = Core::new();
+        let failing = Load {
+            per_ms: 20.0,
+            engine_median: Duration::from_millis(1),
+            sigma: 0.1,
+            own: Duration::from_micros(100),
+        };
+        core.run(20_000, failing);
+        assert_eq!(core.limiter.limit(), SETTINGS.limit_initial);
+        assert_eq!(core.limiter.baseline, BASELINE_MIN);
+        // Nor does their own time make ordinary requests look slow afterwards.
+        core.run(30_000, HEAVY_TAIL);
+        assert!(core.limiter.limit() > 800, "{}", core.limiter.limit());
+    }
+
+    #[test]
+    fn without_use_it_does_not_grow_and_without_traffic_it_does_not_freeze() {
+        let mut core = Core::new();
+        let light = Load {
+            per_ms: 0.05,
+            ..HEAVY_TAIL
+        };
+        core.run(20_000, light);
+        assert_eq!(core.limiter.limit(), SETTINGS.limit_initial);
+        core.run(
+            20_000,
+            Load {
+                per_ms: 0.0,
+                ..HEAVY_TAIL
+            },
+        );
+        assert_eq!(core.limiter.limit(), SETTINGS.limit_initial);
+        core.run(30_000, HEAVY_TAIL);
+        assert!(core.limiter.limit() > 800, "{}", core.limiter.limit());
+    }
+
+    #[test]
+    fn a_slow_rise_under_full_load_is_not_learnt_as_normal() {
+        let mut core = Core::new();
+        core.run(30_000, HEAVY_TAIL);
+        let mut own = Duration::from_millis(1);
+        for _ in 0..400 {
+            own = own.mul_f64(1.01);
+            core.run(
+                1_000,
+                Load {
+                    own,
+                    per_ms: 8.0,
+                    ..HEAVY_TAIL
+                },
+            );
+        }
+        assert!(
+            core.limiter.limit() <= 32,
+            "{} at {own:?}",
+            core.limiter.limit()
+        );
+        assert!(
+            core.limiter.baseline < BASELINE_MIN * 2,
+            "{:?}",
+            core.limiter.baseline
+        );
+    }
+
+    #[test]
+    fn a_hiccup_with_few_samples_changes_nothing() {
+        let mut core = Core::new();
+        for _ in 0..40 {
+            core.limiter
+                .observe_own(core.now(), Duration::from_millis(80));
+            core.now_ms += 250;
+            core.limiter.tick(core.now());
+        }
+        assert_eq!(core.limiter.limit(), SETTINGS.limit_initial);
+    }
+
+    /// Batch requests that find room when this many interactive ones are in.
+    fn check_batch(settings: Settings, interactive: u32, expected: u32) {
+        let mut limiter = Limiter::new(settings);
+        assert!((0..interactive).all(|_| limiter.enter(Lane::Interactive)));
+        let let_in = (0..200).filter(|_| limiter.enter(Lane::Batch)).count();
+        assert_eq!(let_in, expected as usize, "beside {interactive}");
+        assert_eq!(limiter.in_flight(Lane::Batch), expected);
+        (0..expected).for_each(|_| limiter.leave(Lane::Batch));
+        limiter.check();
+    }
+
+    #[test]
+    fn batch_has_its_own_limit_and_yields() {
+        check_batch(SETTINGS, 0, 64);
+        check_batch(
+            Settings {
+                batch_limit_max: 10,
+                ..SETTINGS
+            },
+            0,
+            10,
+        );
+        check_batch(SETTINGS, 51, 64);
+        check_batch(SETTINGS, 52, 0);
+        check_batch(
+            Settings {
+                limit_initial: 20,
+                ..SETTINGS
+            },
+            0,
+            20,
+        );
+    }
+
+    #[test]
+    fn interactive_never_waits_for_batch() {
+        let mut limiter = Limiter::new(SETTINGS);
+        assert_eq!((0..200).filter(|_| limiter.enter(Lane::Batch)).count(), 64);
+        assert_eq!(
+            (0..200)
+                .filter(|_| limiter.enter(Lane::Interactive))
+                .count(),
+            64
+        );
+    }
+
+    #[test]
+    fn the_limit_stays_within_its_bounds() {
+        let narrow = Settings {
+            limit_min: 0,
+            limit_max: 0,
+            ..SETTINGS
+        };
+        assert_eq!(Limiter::new(narrow).limit(), 1);
+        let mut core = Core::new();
+        core.run(
+            200_000,
+            Load {
+                per_ms: 12.0,
+                ..HEAVY_TAIL
+            },
+        );
+        assert_eq!(core.limiter.limit(), SETTINGS.limit_max);
     }
 }

@@ -1,14 +1,15 @@
-//! One lane: a bounded queue from one core to one other, without a lock. The one file with `unsafe`.
+//! One lane: a bounded queue from one core to one other, without a lock. The one file with
+//! `unsafe`.
 //!
 //! A ring of slots and two counters that only rise: `sent` is written by the sender alone, `taken`
 //! by the receiver alone, each on a cache line of its own, and each end keeps a copy of the other's
 //! counter that it refreshes only when the copy says full, or empty (Lamport's queue with the index
-//! caching of Lee, Bu and Chandranmenon, "MCRingBuffer", 2010). A full lane hands the letter back at
-//! once. Both ends take `&self`, so that a letter may be answered from within its own handling; they
-//! are not `Sync`, so each is still used by one thread at a time.
+//! caching of Lee, Bu and Chandranmenon, "MCRingBuffer", 2010). A full lane hands the letter back
+//! at once. Both ends take `&self`, so that a letter may be answered from within its own handling;
+//! they are not `Sync`, so each is still used by one thread at a time.
 //!
-//! Checked by `lane_survives_a_stress` in ordinary tests, and in every order of memory operations by
-//! `RUSTFLAGS="--cfg loom" cargo test -p shards --release mailbox`.
+//! Checked by `lane_survives_a_stress` in ordinary tests, and in every order of memory operations
+//! by `RUSTFLAGS="--cfg loom" cargo test -p shards --release mailbox`.
 
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -77,9 +78,9 @@ struct Ring<T> {
 }
 
 // SAFETY: a slot is touched by the sender only while it is free and by the receiver only while it
-// holds a letter; the release store of a counter and the acquire load of it hand it over, so no slot
-// is ever touched by two threads at once. Letters change threads, hence `T: Send`. Held to it by
-// `loom_models::*`.
+// holds a letter; the release store of a counter and the acquire load of it hand it over, so no
+// slot is ever touched by two threads at once. Letters change threads, hence `T: Send`. Held to it
+// by `loom_models::*`.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: as above; the ring owns its letters.
 unsafe impl<T: Send> Send for Ring<T> {}
@@ -119,8 +120,9 @@ impl<T> Receiver<T> {
         }
         let taken = self.taken.get();
         let letter = self.ring.slot(taken).with(|slot| {
-            // SAFETY: `taken` is before `sent`, so the slot holds a letter whose writing the acquire
-            // load in `is_empty` has seen; the counter moves on, so it is read out once only.
+            // SAFETY: `taken` is before `sent`, so the slot holds a letter whose writing the
+            // acquire load in `is_empty` has seen; the counter moves on, so it is read out once
+            // only.
             unsafe { (*slot).assume_init_read() }
         });
         let taken = taken.wrapping_add(1);
@@ -198,5 +200,176 @@ impl<T> UnsafeCell<T> {
 
     fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use std::rc::Rc;
+
+    /// Pushes `letters` into a lane of `capacity`: how many fit?
+    fn check(capacity: usize, letters: u32, expected: u32) {
+        let (sender, receiver) = lane(capacity);
+        assert!(receiver.is_empty());
+        let fit = (0..letters)
+            .filter(|letter| sender.push(*letter) == Ok(()))
+            .count();
+        assert_eq!(fit, expected as usize, "of {letters} into {capacity}");
+        assert!((0..expected).all(|letter| receiver.pop() == Some(letter)));
+        assert_eq!(receiver.pop(), None);
+    }
+
+    #[test]
+    fn a_full_lane_hands_the_letter_back() {
+        for (capacity, letters, expected) in [
+            (1, 0, 0),
+            (1, 2, 1),
+            (2, 3, 2),
+            (3, 3, 3),
+            (3, 9, 3),
+            (64, 65, 64),
+        ] {
+            check(capacity, letters, expected);
+        }
+        let (sender, receiver) = lane(1);
+        assert_eq!(sender.push("first"), Ok(()));
+        assert_eq!(sender.push("second"), Err("second"));
+        assert_eq!(receiver.pop(), Some("first"));
+        assert_eq!(sender.push("third"), Ok(()));
+    }
+
+    #[test]
+    fn letters_nobody_took_are_dropped_with_the_lane() {
+        let letter = Rc::new(());
+        let (sender, receiver) = lane(4);
+        for _ in 0..3 {
+            assert!(sender.push(Rc::clone(&letter)).is_ok());
+        }
+        drop(receiver.pop());
+        assert_eq!(Rc::strong_count(&letter), 3);
+        drop(sender);
+        assert!(!receiver.is_empty(), "the other end outlives it");
+        drop(receiver);
+        assert_eq!(Rc::strong_count(&letter), 1);
+    }
+
+    #[test]
+    fn lane_survives_a_stress() {
+        const LETTERS: u64 = 200_000;
+        let (sender, receiver) = lane(7);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for number in 0..LETTERS {
+                    // Boxed, so that a letter read twice or not at all is a crash or a leak.
+                    let mut letter = Box::new(number);
+                    while let Err(back) = sender.push(letter) {
+                        letter = back;
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            for expected in 0..LETTERS {
+                let letter = loop {
+                    match receiver.pop() {
+                        Some(letter) => break letter,
+                        None => std::thread::yield_now(),
+                    }
+                };
+                assert_eq!(*letter, expected);
+            }
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn a_lane_is_a_bounded_queue(capacity in 1_usize..9, pushes: Vec<bool>) {
+            let (sender, receiver) = lane(capacity);
+            let mut model = VecDeque::new();
+            for (number, is_push) in pushes.into_iter().enumerate() {
+                if is_push {
+                    let has_room = model.len() < capacity;
+                    prop_assert_eq!(sender.push(number).is_ok(), has_room);
+                    if has_room {
+                        model.push_back(number);
+                    }
+                } else {
+                    prop_assert_eq!(receiver.pop(), model.pop_front());
+                }
+                prop_assert_eq!(receiver.is_empty(), model.is_empty());
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::thread;
+
+    /// One thread pushes `letters` one after the other, spinning when the lane is full; this one
+    /// takes them. Boxed, so that loom sees a letter that is lost or read twice.
+    fn check(capacity: usize, letters: u32) {
+        loom::model(move || {
+            let (sender, receiver) = lane(capacity);
+            let pushing = thread::spawn(move || {
+                for number in 0..letters {
+                    let mut letter = Box::new(number);
+                    while let Err(back) = sender.push(letter) {
+                        letter = back;
+                        thread::yield_now();
+                    }
+                }
+            });
+            for expected in 0..letters {
+                let letter = loop {
+                    match receiver.pop() {
+                        Some(letter) => break letter,
+                        None => thread::yield_now(),
+                    }
+                };
+                assert_eq!(*letter, expected);
+            }
+            assert!(receiver.pop().is_none());
+            assert!(pushing.join().is_ok());
+        });
+    }
+
+    #[test]
+    fn letters_arrive_once_and_in_order() {
+        check(1, 3);
+        check(2, 3);
+        check(3, 3);
+    }
+
+    #[test]
+    fn a_refused_letter_is_not_in_the_lane() {
+        loom::model(|| {
+            let (sender, receiver) = lane(1);
+            let pushing = thread::spawn(move || (0..3).filter(|n| sender.push(*n).is_ok()).count());
+            let mut taken = usize::from(receiver.pop().is_some());
+            taken += usize::from(receiver.pop().is_some());
+            let pushed = pushing.join();
+            while receiver.pop().is_some() {
+                taken += 1;
+            }
+            assert_eq!(pushed.ok(), Some(taken));
+        });
+    }
+
+    #[test]
+    fn either_end_may_go_first() {
+        loom::model(|| {
+            let (sender, receiver) = lane(2);
+            let letter = Arc::new(());
+            let copy = Arc::clone(&letter);
+            let pushing = thread::spawn(move || drop(sender.push(copy)));
+            drop(receiver.pop());
+            drop(receiver);
+            assert!(pushing.join().is_ok());
+            assert_eq!(Arc::strong_count(&letter), 1);
+        });
     }
 }

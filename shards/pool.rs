@@ -2,9 +2,9 @@
 //!
 //! The newest goes first, so that in a lull the oldest age out together and a warm one stays warm.
 //! A connection belongs in here only after its answer was read to the last byte: one with an unread
-//! answer would hand a stranger's results to the next caller, so the caller closes that one instead.
-//! The pool holds at most `idle_max`; what does not fit is handed back to be closed. It closes
-//! nothing by itself, because closing is I/O.
+//! answer would hand a stranger's results to the next caller, so the caller closes that one
+//! instead. The pool holds at most `idle_max`; what does not fit is handed back to be closed. It
+//! closes nothing by itself, because closing is I/O.
 
 use runtime::Instant;
 use std::collections::VecDeque;
@@ -129,7 +129,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_connection_is_somewhere(steps in prop::collection::vec((0_u8..4, 0_u64..5), 1..80)) {
+        fn every_connection_is_somewhere(
+            steps in prop::collection::vec((0_u8..4, 0_u64..5), 1..80)
+        ) {
             let mut pool = Pool::new(4, Duration::from_secs(6));
             let (mut now, mut made, mut out) = (0, 0_usize, 0_usize);
             for (step, pause) in steps {

@@ -2,11 +2,11 @@
 //! valid, and how busy it is.
 //!
 //! Latency and valid ratio are means whose samples lose half of their weight every half-life, so
-//! that a burst of calls and a trickle are forgotten at the same pace. An invalid answer never makes
-//! an engine look fast: it counts as at least the mean so far (a refused connection takes 0.1 ms,
-//! and a balancer that believes it sends everything there). A structure of this kind must never be
-//! fed cancelled calls: their time is a bound, not a sample.
-//! Units: `cost` is in milliseconds, weighted; only its order matters.
+//! that a burst of calls and a trickle are forgotten at the same pace. An invalid answer never
+//! makes an engine look fast: it counts as at least the mean so far (a refused connection takes 0.1
+//! ms, and a balancer that believes it sends everything there). A structure of this kind must never
+//! be fed cancelled calls: their time is a bound, not a sample. Units: `cost` is in milliseconds,
+//! weighted; only its order matters.
 
 use runtime::Instant;
 use std::time::Duration;

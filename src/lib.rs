@@ -19,6 +19,7 @@ pub mod engines;
 pub mod merge;
 pub mod answer;
 pub mod text;
+pub mod address;
 pub mod wire;
 pub mod mail;
 pub mod control;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::model::{CacheReport, RateState, Refusal};
+use crate::model::{Account, CacheReport, RateState, Refusal};
 use crate::problem;
 use crate::trail::Trail;
 
@@ -40,6 +40,8 @@ pub struct Reply {
     pub cache: Option<CacheReport>,
     /// The stages passed so far.
     pub trail: Option<Trail>,
+    /// Whom and what it is accounted to, once the key is known.
+    pub account: Option<Account>,
     /// When to try again; sent as whole seconds, rounded up, at least 1.
     pub retry_after: Option<Duration>,
     /// The methods allowed, for 405 and OPTIONS.
@@ -61,6 +63,7 @@ impl Reply {
             rate: None,
             cache: None,
             trail: None,
+            account: None,
             retry_after: None,
             allow: None,
             challenge: false,

@@ -96,11 +96,15 @@ pub(crate) fn whole(kind: Kind, query: &str, results: u8, engine: &str) -> Vec<u
 /// An answer with a JSON body.
 pub(crate) fn json(status: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
-    .into_bytes()
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n");
+    format!("{head}Content-Length: {length}\r\n\r\n{body}").into_bytes()
 }
+
+/// The end of every result.
+const FIXED_FIELDS: &str = concat!(
+    r#""template":"default.html","img_src":"","thumbnail":"","priority":"","category":"general","#,
+    r#""publishedDate":null}"#
+);
 
 fn body(query: &str, results: u8, engine: &str, unresponsive: &str) -> String {
     let (quoted, engine) = (quote(query), quote(engine));
@@ -119,13 +123,24 @@ fn body(query: &str, results: u8, engine: &str, unresponsive: &str) -> String {
         let comma = if position == 1 { "" } else { "," };
         let _ = write!(
             text,
-            r#"{comma}{{"url":"https://site{position}.example/pages/{page}","title":"{query_bare} - result {position}","content":"Page {page} treats {query_bare} at length; what it says of it is made up, as long as a snippet is.","engine":{engine},"template":"default.html","parsed_url":["https","site{position}.example","/pages/{page}","","",""],"img_src":"","thumbnail":"","priority":"","engines":[{engine}],"positions":[{position}],"score":{score:.3},"category":"general","publishedDate":null}}"#
+            r#"{comma}{{"url":"https://site{position}.example/pages/{page}","#
         );
+        let _ = write!(text, r#""title":"{query_bare} - result {position}","#);
+        let _ = write!(
+            text,
+            r#""content":"Page {page} treats {query_bare} at length; all it says is made up, "#
+        );
+        let _ = write!(text, r#"as long as a snippet is.","#);
+        let _ = write!(text, r#""engine":{engine},"engines":[{engine}],"#);
+        let _ = write!(
+            text,
+            r#""parsed_url":["https","site{position}.example","/pages/{page}","","",""],"#
+        );
+        let _ = write!(text, r#""positions":[{position}],"score":{score:.3},"#);
+        text.push_str(FIXED_FIELDS);
     }
-    let _ = write!(
-        text,
-        r#"],"answers":[],"corrections":[],"infoboxes":[],"suggestions":[],"unresponsive_engines":[{unresponsive}]}}"#
-    );
+    text.push_str(r#"],"answers":[],"corrections":[],"infoboxes":[],"suggestions":[],"#);
+    let _ = write!(text, r#""unresponsive_engines":[{unresponsive}]}}"#);
     text
 }
 

@@ -1,5 +1,6 @@
-//! Reads one request of a caller: the head (httparse) and a body by length, and out of them the path
-//! and the query `q` of a query string or a form. The bytes are a stranger's: nothing may panic.
+//! Reads one request of a caller: the head (httparse) and a body by length, and out of them the
+//! path and the query `q` of a query string or a form. The bytes are a stranger's: nothing may
+//! panic.
 
 /// A longer head is refused.
 const HEAD_BYTES_MAX: usize = 16 * 1024;

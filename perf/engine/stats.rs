@@ -1,5 +1,5 @@
-//! Counters of the engine, one set per process, added to by all cores (relaxed atomics: a call takes
-//! 100 ms and more, so contention on them costs nothing that shows).
+//! Counters of the engine, one set per process, added to by all cores (relaxed atomics: a call
+//! takes 100 ms and more, so contention on them costs nothing that shows).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! The closed loop: each connection sends its next request when the last was answered. It finds what
-//! a request costs, not what a caller waits: a slow server slows the questions down too, so its
-//! latencies are not to be compared with those of the open loop.
+//! The closed loop: each connection sends its next request when the last was answered. It finds
+//! what a request costs, not what a caller waits: a slow server slows the questions down too, so
+//! its latencies are not to be compared with those of the open loop.
 
 use std::cell::Cell;
 use std::rc::Rc;

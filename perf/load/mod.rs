@@ -1,5 +1,5 @@
-//! `load`: requests by a plan (open loop) or as fast as the answers come (closed loop), and what can
-//! be said of their times.
+//! `load`: requests by a plan (open loop) or as fast as the answers come (closed loop), and what
+//! can be said of their times.
 //!
 //! In the open loop latency counts from the intended send, so a server that stalls is charged for
 //! everybody who would have asked meanwhile. The generator measures itself too: how late it sent

@@ -1,8 +1,8 @@
-//! Rings a bell at every arrival of the plan, from a thread of its own that sleeps in the kernel.
-//! A reactor's own timer may be a millisecond coarse and as much late (monoio's is), which would be
+//! Rings a bell at every arrival of the plan, from a thread of its own that sleeps in the kernel. A
+//! reactor's own timer may be a millisecond coarse and as much late (monoio's is), which would be
 //! most of what a request from memory takes; a sleeping thread is late by 60 to 150 µs here.
-//! Spinning on the reactor was rejected: it burns the core whose use tells whether the generator was
-//! the bottleneck.
+//! Spinning on the reactor was rejected: it burns the core whose use tells whether the generator
+//! was the bottleneck.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

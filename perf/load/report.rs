@@ -129,61 +129,36 @@ impl Report {
 
     /// A table for people. `inf`: so many failed that the percentile has no value.
     pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        let line = |text: &mut String, name: &str, values: [Option<f64>; 4], count: u64| {
-            let [p50, p90, p99, p99_9] = values.map(shown);
-            let _ = writeln!(
-                text,
-                "{name:<16}{p50:>12}{p90:>12}{p99:>12}{p99_9:>12}{count:>12}"
-            );
-        };
-        let of = |s: &Summary| [s.p50_ms, s.p90_ms, s.p99_ms, s.p99_9_ms];
-        let _ = writeln!(
-            text,
-            "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        let mut text = format!(
+            "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
             "ms", "p50", "p90", "p99", "p99.9", "count"
         );
-        line(
-            &mut text,
-            "response, good",
-            of(&self.response_good),
-            self.response_good.count,
-        );
-        line(
-            &mut text,
-            "response, all",
-            of(&self.response_all),
-            self.response_all.count,
-        );
+        row(&mut text, "response, good", &self.response_good);
+        row(&mut text, "response, all", &self.response_all);
         let time = &self.time_to_good;
         let values = [time.p50_ms, time.p90_ms, time.p99_ms, time.p99_9_ms];
-        line(&mut text, "time to good", values, self.requests);
-        line(&mut text, "service", of(&self.service), self.service.count);
         line(
             &mut text,
-            "lateness",
-            of(&self.lateness),
-            self.lateness.count,
+            "time to good",
+            values.map(|ms| shown(ms, "inf")),
+            self.requests,
         );
+        row(&mut text, "service", &self.service);
+        row(&mut text, "lateness", &self.lateness);
         if let Some(own) = &self.own {
-            line(&mut text, "own time", of(own), own.count);
+            row(&mut text, "own time", own);
         }
         for (label, by) in &self.by_cache {
-            line(
-                &mut text,
-                &format!("  {label}"),
-                of(&by.response),
-                by.response.count,
-            );
+            row(&mut text, &format!("  {label}"), &by.response);
             if self.own.is_some() {
-                line(
-                    &mut text,
-                    &format!("  {label}, own"),
-                    of(&by.own),
-                    by.own.count,
-                );
+                row(&mut text, &format!("  {label}, own"), &by.own);
             }
         }
+        self.push_counts(&mut text);
+        text
+    }
+
+    fn push_counts(&self, text: &mut String) {
         let failure = &self.failure_ratio;
         let _ = writeln!(
             text,
@@ -202,8 +177,19 @@ impl Report {
         if let Some(us) = self.server_cpu_us_per_request {
             let _ = writeln!(text, "server CPU {us:.1} µs/request");
         }
-        text
     }
+}
+
+fn row(text: &mut String, name: &str, of: &Summary) {
+    let values = [of.p50_ms, of.p90_ms, of.p99_ms, of.p99_9_ms];
+    line(text, name, values.map(|ms| shown(ms, "-")), of.count);
+}
+
+fn line(text: &mut String, name: &str, [p50, p90, p99, p99_9]: [String; 4], count: u64) {
+    let _ = writeln!(
+        text,
+        "{name:<16}{p50:>12}{p90:>12}{p99:>12}{p99_9:>12}{count:>12}"
+    );
 }
 
 /// Why the generator itself may be what was measured.

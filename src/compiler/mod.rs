@@ -47,9 +47,15 @@ impl Compiler {
         let engines = settings
             .engines
             .iter()
-            .map(|engine| Served { name: engine.name.clone(), endpoints: engine.endpoints })
+            .map(|engine| Served {
+                name: engine.name.clone(),
+                endpoints: engine.endpoints,
+            })
             .collect();
-        Self { engines, classifier: Classifier::new() }
+        Self {
+            engines,
+            classifier: Classifier::new(),
+        }
     }
 
     /// Makes the plan of a search: the fields come from the query string, or from the JSON body of
@@ -142,7 +148,10 @@ impl Compiler {
             warnings,
         };
         plan.key = key::key(&plan, &self.engines);
-        debug_assert!((1..=plan.bucket).contains(&plan.max_results), "the bucket holds the slice");
+        debug_assert!(
+            (1..=plan.bucket).contains(&plan.max_results),
+            "the bucket holds the slice"
+        );
         Some(plan)
     }
 }
@@ -163,12 +172,19 @@ fn narrowed(field: Option<Vec<String>>, sites: Vec<String>, errors: &mut Errors)
         (_, true) => field,
         (true, false) => sites,
         (false, false) => {
-            let below = |of: &[String], host: &String| of.iter().any(|domain| is_within(host, domain));
-            let mut both: Vec<String> =
-                sites.iter().filter(|site| below(&field, site)).cloned().collect();
+            let below =
+                |of: &[String], host: &String| of.iter().any(|domain| is_within(host, domain));
+            let mut both: Vec<String> = sites
+                .iter()
+                .filter(|site| below(&field, site))
+                .cloned()
+                .collect();
             both.extend(field.iter().filter(|host| below(&sites, host)).cloned());
             if both.is_empty() {
-                errors.push("include_domains", "shares no host with site: in the query; drop one");
+                errors.push(
+                    "include_domains",
+                    "shares no host with site: in the query; drop one",
+                );
             }
             both
         }

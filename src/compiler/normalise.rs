@@ -25,7 +25,11 @@ pub(super) struct Normal {
 
 /// Normalises a query that is already visible and trimmed.
 pub(super) fn normalise(query: &str) -> Normal {
-    let folded = if query.is_ascii() { query.to_owned() } else { query.nfkc().collect() };
+    let folded = if query.is_ascii() {
+        query.to_owned()
+    } else {
+        query.nfkc().collect()
+    };
     let words = words(&folded);
     let is_shouted = is_shouted(&words);
     let mut normal = Normal::default();
@@ -34,7 +38,7 @@ pub(super) fn normalise(query: &str) -> Normal {
     let mut in_order = Vec::new();
     let mut keeps_order = false;
     for word in words {
-        let is_boolean = !is_shouted && matches!(word.as_str(), "OR" | "AND" | "NOT");
+        let is_boolean = !is_shouted && is_boolean(&word);
         let word = if is_boolean { word } else { lower(&word) };
         normal.has_phrase |= is_phrase(&word);
         let (text, is_operator) = match operators::judge(&word) {
@@ -57,7 +61,11 @@ pub(super) fn normalise(query: &str) -> Normal {
         };
         keeps_order |= is_boolean;
         in_order.push(text.clone());
-        if is_operator { operators.push(text) } else { plain.push(text) }
+        if is_operator {
+            operators.push(text)
+        } else {
+            plain.push(text)
+        }
     }
     operators.sort();
     operators.dedup();
@@ -98,16 +106,23 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Whether the query is in capitals throughout, so that `OR` in it need not be the operator.
+/// Whether the query is in capitals throughout, or has nothing to join, so that `OR` in it need not
+/// be the operator.
 fn is_shouted(words: &[String]) -> bool {
+    let mut others = words.iter().filter(|word| !is_boolean(word)).peekable();
+    let has_others = others.peek().is_some();
     let mut has_upper = false;
-    for word in words.iter().filter(|w| !matches!(w.as_str(), "OR" | "AND" | "NOT") && !is_url(w)) {
+    for word in others.filter(|word| !is_url(word)) {
         if word.chars().any(char::is_lowercase) {
             return false;
         }
         has_upper |= word.chars().any(char::is_uppercase);
     }
-    has_upper
+    has_upper || !has_others
+}
+
+fn is_boolean(word: &str) -> bool {
+    matches!(word, "OR" | "AND" | "NOT")
 }
 
 fn is_phrase(word: &str) -> bool {
@@ -118,7 +133,8 @@ fn is_phrase(word: &str) -> bool {
 
 fn is_url(word: &str) -> bool {
     ["http://", "https://"].iter().any(|scheme| {
-        word.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        word.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     })
 }
 
@@ -167,7 +183,10 @@ mod tests {
 
     #[test]
     fn urls_keep_the_case_of_their_paths_and_lose_their_trackers() {
-        check("read HTTPS://X.Example/A?utm_source=n&id=5 Please", "read https://x.example/A?id=5 please");
+        check(
+            "read HTTPS://X.Example/A?utm_source=n&id=5 Please",
+            "read https://x.example/A?id=5 please",
+        );
         check("https://youtu.be/AbC?si=1", "https://youtu.be/AbC");
         check("https://EXAMPLE.com", "https://example.com");
     }
@@ -176,6 +195,7 @@ mod tests {
     fn boolean_queries_keep_their_order() {
         check("Rust OR go site:b.org x", "rust OR go site:b.org x");
         check("RUST OR GO", "rust or go");
+        check("OR", "or");
         check("日本 OR 中国", "日本 OR 中国");
         check("cats or dogs site:b.org x", "cats or dogs x site:b.org");
         check("(a | b) filetype:pdf c", "(a | b) filetype:pdf c");
@@ -197,7 +217,10 @@ mod tests {
         let normal = normalise("x -site:B.org site:*.a.org site:störung.de");
         assert_eq!(normal.sites, ["a.org", "xn--strung-xxa.de"]);
         assert_eq!(normal.excluded_sites, ["b.org"]);
-        assert_eq!(normal.text, "x -site:b.org site:a.org site:xn--strung-xxa.de");
+        assert_eq!(
+            normal.text,
+            "x -site:b.org site:a.org site:xn--strung-xxa.de"
+        );
     }
 
     proptest! {

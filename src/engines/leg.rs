@@ -11,8 +11,8 @@ use runtime::local::Sender;
 use runtime::{Deadline, Instant, Reactor, Stream};
 
 use super::state::EngineState;
-use super::verdict::{Judged, judge};
-use super::{Received, request};
+use super::request;
+use super::verdict::{Judged, Received, judge};
 use crate::model::{Item, Plan, Verdict};
 use crate::wire::h1::client;
 

@@ -12,6 +12,9 @@ pub mod hooks;
 pub mod verdict;
 pub mod detect;
 pub mod parse;
+pub mod state;
+pub mod leg;
+pub mod ask;
 #[cfg(test)]
 mod fixtures;
 

@@ -1,0 +1,236 @@
+//! Two forms of a result's address: the key by which results are one page, and the address shown.
+//!
+//! The key forgets what never changes a page (scheme, `www.`, default port, one trailing slash,
+//! parameter order, trackers, plain anchors, the spelling of percent-encoding) and keeps what may
+//! (ports, case and doubled slashes of paths, blank values, `#/` and `#!` routes). It is for
+//! comparing only; it is no URL. The shown address is the engine's own, byte for byte, but for
+//! redirectors unwrapped, trackers cut, and characters that no reader sees percent-encoded.
+//!
+//! Total on any text, built on the WHATWG parser: `key(shown) == key(raw)` always holds.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use unicode_normalization::{UnicodeNormalization, is_nfc};
+use url::Url;
+
+use super::unwrap::unwrapped;
+use crate::address::{is_within, without_trackers};
+use crate::text::is_invisible;
+
+/// Longest address that is kept; browsers and caches stop at two to eight thousand.
+const URL_BYTES_MAX: usize = 4096;
+
+/// Hosts that serve the pages of another, after `www.` is gone. No generic `m.` or `amp.`: many such
+/// hosts are sites of their own.
+const TWINS: [(&str, &str); 9] = [
+    ("m.facebook.com", "facebook.com"),
+    ("m.wikidata.org", "wikidata.org"),
+    ("m.youtube.com", "youtube.com"),
+    ("mobile.twitter.com", "x.com"),
+    ("mobile.x.com", "x.com"),
+    ("np.reddit.com", "reddit.com"),
+    ("old.reddit.com", "reddit.com"),
+    ("twitter.com", "x.com"),
+    ("youtube-nocookie.com", "youtube.com"),
+];
+
+/// Projects whose mobile pages are at `LANGUAGE.m.PROJECT`.
+const WIKIS: [&str; 8] = [
+    "wikibooks.org",
+    "wikinews.org",
+    "wikipedia.org",
+    "wikiquote.org",
+    "wikisource.org",
+    "wikiversity.org",
+    "wikivoyage.org",
+    "wiktionary.org",
+];
+
+/// What an address comes down to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Canonical {
+    /// Equal for addresses of one page.
+    pub(super) key: String,
+    /// What callers are given.
+    pub(super) shown: String,
+    /// The shown address's host in ASCII and lower case, as filters compare it; `None` if the
+    /// parser refuses the address.
+    pub(super) host: Option<String>,
+    /// How good the shown form is among those of one key: more is better.
+    pub(super) grade: u8,
+}
+
+/// Gives both forms; `None` for what is not http or https, or longer than 4 KiB.
+pub(super) fn canonical(raw: &str) -> Option<Canonical> {
+    let tidied = tidied(raw);
+    let (target, is_direct) = unwrapped(&tidied);
+    let scheme_end = target.find(':')?;
+    let scheme = target.get(..scheme_end)?.to_ascii_lowercase();
+    let shown = printable(&without_trackers(&target));
+    if !matches!(scheme.as_str(), "http" | "https") || shown.len() > URL_BYTES_MAX {
+        return None;
+    }
+    // The better form is encrypted first of all, then one that needed no unwrapping.
+    let grade = u8::from(scheme == "https") * 2 + u8::from(is_direct);
+    let (key, host) = match Url::parse(&shown) {
+        Ok(url) => (
+            key(&url),
+            url.host_str()
+                .map(|host| host.trim_end_matches('.').to_owned()),
+        ),
+        // Bad punycode and the like: equal only to itself. No host can start with a blank.
+        Err(_) => (format!(" {shown}"), None),
+    };
+    Some(Canonical {
+        key,
+        shown,
+        host,
+        grade,
+    })
+}
+
+/// Removes what the parser would skip: blanks and controls around, tabs and line breaks inside.
+fn tidied(raw: &str) -> Cow<'_, str> {
+    let trimmed = raw.trim_matches(|c: char| c <= ' ');
+    if trimmed.contains(['\t', '\n', '\r']) {
+        return trimmed.replace(['\t', '\n', '\r'], "").into();
+    }
+    trimmed.into()
+}
+
+/// Percent-encodes white space, controls and invisible characters, among them bidi overrides that
+/// make an address look like another.
+fn printable(url: &str) -> String {
+    let mut out = String::with_capacity(url.len());
+    for c in url.chars() {
+        if c.is_control() || c.is_whitespace() || is_invisible(c) {
+            let mut bytes = [0; 4];
+            for b in c.encode_utf8(&mut bytes).bytes() {
+                let _ = write!(out, "%{b:02X}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+fn key(url: &Url) -> String {
+    let mut key = String::with_capacity(url.as_str().len());
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    let host = host
+        .strip_prefix("www.")
+        .filter(|rest| rest.contains('.'))
+        .unwrap_or(host);
+    let mut pairs: Vec<(String, String)> = url
+        .query()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (respelt(name), respelt(value)))
+        .collect();
+    let mut path = url.path();
+    if host == "youtu.be" && path.len() > 1 && !path.get(1..).unwrap_or_default().contains('/') {
+        key.push_str("youtube.com");
+        pairs.push(("v".into(), respelt(path.get(1..).unwrap_or_default())));
+        path = "/watch";
+    } else {
+        push_host(&mut key, host);
+    }
+    if let Some(port) = url.port() {
+        let _ = write!(key, ":{port}");
+    }
+    key.push_str(&respelt(path.strip_suffix('/').unwrap_or(path)));
+    // A stable sort: values of one name keep their order, which may mean something.
+    pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut separator = '?';
+    for (name, value) in &pairs {
+        key.push(separator);
+        key.push_str(name);
+        key.push('=');
+        key.push_str(value);
+        separator = '&';
+    }
+    let fragment = url.fragment().unwrap_or_default();
+    // A text directive selects a passage (WICG scroll-to-text), never a page.
+    let fragment = fragment.split(":~:").next().unwrap_or_default();
+    if fragment.starts_with(['/', '!']) {
+        key.push('#');
+        key.push_str(&respelt(fragment));
+    }
+    key
+}
+
+/// Pushes the host under which a page is known.
+fn push_host(key: &mut String, host: &str) {
+    if let Some((_, twin)) = TWINS.iter().find(|(name, _)| *name == host) {
+        key.push_str(twin);
+        return;
+    }
+    match host.split_once(".m.") {
+        Some((language, project))
+            if !language.contains('.') && WIKIS.iter().any(|wiki| is_within(project, wiki)) =>
+        {
+            key.push_str(language);
+            key.push('.');
+            key.push_str(project);
+        }
+        _ => key.push_str(host),
+    }
+}
+
+/// Brings percent-encoding to one spelling: unreserved characters and UTF-8 decoded, the latter in
+/// NFC; everything else encoded in upper case. `%2F` stays apart from `/`.
+fn respelt(part: &str) -> String {
+    let bytes = part.as_bytes();
+    let mut out = String::with_capacity(part.len());
+    let mut run = Vec::new();
+    let mut at = 0;
+    while let Some(b) = bytes.get(at) {
+        let (byte, length) = match encoded_byte(bytes, at) {
+            Some(byte) => (byte, 3),
+            None => (*b, 1),
+        };
+        if byte >= 0x80 {
+            run.push(byte);
+        } else {
+            flush(&mut run, &mut out);
+            let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            if length == 1 || is_unreserved {
+                out.push(char::from(byte));
+            } else {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+        at += length;
+    }
+    flush(&mut run, &mut out);
+    if is_nfc(&out) {
+        out
+    } else {
+        out.nfc().collect()
+    }
+}
+
+/// Ends a run of bytes beyond ASCII: as text where it is UTF-8, encoded where it is not.
+fn flush(run: &mut Vec<u8>, out: &mut String) {
+    for chunk in run.utf8_chunks() {
+        out.push_str(chunk.valid());
+        for b in chunk.invalid() {
+            let _ = write!(out, "%{b:02X}");
+        }
+    }
+    run.clear();
+}
+
+/// The byte that `%XX` at `at` stands for.
+fn encoded_byte(bytes: &[u8], at: usize) -> Option<u8> {
+    let digits = bytes.get(at..at + 3)?.strip_prefix(b"%")?;
+    let digit = |place: usize| char::from(*digits.get(place)?).to_digit(16);
+    u8::try_from(digit(0)? * 16 + digit(1)?).ok()
+}
+
+#[cfg(test)]
+mod tests;

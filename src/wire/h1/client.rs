@@ -1,0 +1,139 @@
+//! One exchange on one connection: a request out, a response in.
+
+use runtime::Stream;
+
+pub use super::response::Response;
+use super::response::{Fault, Progress, Reader};
+use crate::model::Verdict;
+
+/// The first read of an answer: a page of 10 results is rarely longer.
+const READ_BYTES: usize = 16 * 1024;
+
+/// A request to an engine. Its parts come from manifests and percent-encoding, which leave no CR
+/// or LF in them.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// `GET` or `POST`.
+    pub method: &'a str,
+    /// Path and query.
+    pub target: &'a str,
+    /// The `Host` field.
+    pub host: &'a str,
+    /// All other fields.
+    pub headers: &'a [(String, String)],
+    /// The body; its length is sent for `POST` and wherever there is one.
+    pub body: &'a [u8],
+}
+
+/// The request's bytes.
+pub fn encode(request: &Request<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(512 + request.target.len() + request.body.len());
+    for part in [request.method, " ", request.target, " HTTP/1.1\r\nHost: ", request.host, "\r\n"] {
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    for (name, value) in request.headers {
+        for part in [name.as_str(), ": ", value.as_str(), "\r\n"] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
+    }
+    if request.method != "GET" || !request.body.is_empty() {
+        let length = format!("Content-Length: {}\r\n", request.body.len());
+        bytes.extend_from_slice(length.as_bytes());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(request.body);
+    bytes
+}
+
+/// Why an exchange gave no response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ExchangeKind {
+    /// The connection broke, or the peer closed it.
+    #[error("the connection broke")]
+    Broken,
+    /// The answer is not HTTP as it should be.
+    #[error("{0}")]
+    Fault(Fault),
+}
+
+impl ExchangeKind {
+    /// What it says about the engine.
+    pub const fn verdict(self) -> Verdict {
+        match self {
+            Self::Broken | Self::Fault(Fault::CutOff) => Verdict::Failed,
+            Self::Fault(_) => Verdict::Malformed,
+        }
+    }
+}
+
+/// A failed exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExchangeError {
+    /// Why.
+    pub kind: ExchangeKind,
+    /// How much of an answer had come: with 0 the request may be repeated on another connection.
+    pub bytes_received: usize,
+}
+
+/// Sends `request` and reads its response, whose body has at most `body_bytes_max` bytes.
+///
+/// # Errors
+/// The connection's or the response's fault; the connection is of no use afterwards.
+///
+/// # Cancel
+/// Never drop it half-way; shut the stream down, upon which it returns.
+pub async fn exchange(
+    stream: &Stream,
+    request: Vec<u8>,
+    body_bytes_max: usize,
+) -> Result<Response, ExchangeError> {
+    let mut bytes_received = 0;
+    let failed = |kind, bytes_received| ExchangeError { kind, bytes_received };
+    let (written, mut buffer) = stream.write_all(request).await;
+    if written.is_err() {
+        return Err(failed(ExchangeKind::Broken, 0));
+    }
+    buffer.clear();
+    let mut reader = Reader::new(body_bytes_max);
+    loop {
+        buffer.reserve(READ_BYTES);
+        let (read, filled) = stream.read(buffer).await;
+        buffer = filled;
+        let progress = match read {
+            Ok(0) => reader.end().map(Progress::Done),
+            Ok(count) => {
+                bytes_received += count;
+                reader.advance(&mut buffer)
+            }
+            Err(_) => return Err(failed(ExchangeKind::Broken, bytes_received)),
+        };
+        match progress {
+            Ok(Progress::Done(response)) => return Ok(response),
+            Ok(Progress::NeedMore) => {}
+            Err(fault) => return Err(failed(ExchangeKind::Fault(fault), bytes_received)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_framed_by_its_length() {
+        let headers = [("Accept".to_owned(), "application/json".to_owned())];
+        let get = Request { method: "GET", target: "/s?q=1", host: "h", headers: &headers, body: b"" };
+        let text = String::from_utf8(encode(&get)).expect("text");
+        assert_eq!(text, "GET /s?q=1 HTTP/1.1\r\nHost: h\r\nAccept: application/json\r\n\r\n");
+        let post = Request { method: "POST", body: b"{}", headers: &[], ..get };
+        let text = String::from_utf8(encode(&post)).expect("text");
+        assert_eq!(text, "POST /s?q=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}");
+    }
+
+    #[test]
+    fn a_broken_connection_is_not_the_engines_schema() {
+        assert_eq!(ExchangeKind::Broken.verdict(), Verdict::Failed);
+        assert_eq!(ExchangeKind::Fault(Fault::CutOff).verdict(), Verdict::Failed);
+        assert_eq!(ExchangeKind::Fault(Fault::TooLarge).verdict(), Verdict::Malformed);
+    }
+}
