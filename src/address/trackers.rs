@@ -1,5 +1,5 @@
-//! Names of query parameters that follow people and change no page, as data. Facts gathered from the
-//! public lists of browsers and analytics vendors' own documentation; a name is here only if no
+//! Names of query parameters that follow people and change no page, as data. Facts gathered from
+//! the public lists of browsers and analytics vendors' own documentation; a name is here only if no
 //! site is known to need it. Compared by whole name and case, but for `utm_`.
 
 /// Track on every host; sorted.

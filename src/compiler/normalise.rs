@@ -1,5 +1,5 @@
-//! Brings a query into the one form that stands for all its spellings. The result is sent to engines
-//! and hashed into the key, so that callers who share an answer asked the same of the engine.
+//! Brings a query into the one form that stands for all its spellings. The result is sent to
+//! engines and hashed into the key, so that callers who share an answer asked the same of the engine.
 //!
 //! NFKC, lower case, single spaces; tracking parameters cut from URLs; operators moved to the end
 //! and sorted. What changes an answer stays: the case of paths in URLs (`youtu.be/AbC`), boolean

@@ -242,7 +242,7 @@ fn equivalent_requests_share_a_key() {
         "q=rust+http+hedging+site:a.org+site:b.org&max_results=5",
         "q=++RUST%09http+site:a.org+site:b.org+hedging+&count=8",
         "q=%EF%BD%92%EF%BD%95%EF%BD%93%EF%BD%94+http+hedging+site:b.org+site:a.org",
-        "q=rust+http+hedging+site:a.org+site:b.org&timeout_ms=100&cache=no-cache&engines=alpha,beta",
+        "q=rust+http+hedging+site:a.org+site:b.org&timeout_ms=100&engines=alpha,beta",
     ] {
         assert!(share(first, other), "{other}");
     }

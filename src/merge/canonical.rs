@@ -21,8 +21,8 @@ use crate::text::is_invisible;
 /// Longest address that is kept; browsers and caches stop at two to eight thousand.
 const URL_BYTES_MAX: usize = 4096;
 
-/// Hosts that serve the pages of another, after `www.` is gone. No generic `m.` or `amp.`: many such
-/// hosts are sites of their own.
+/// Hosts that serve the pages of another, after `www.` is gone. No generic `m.` or `amp.`: many
+/// such hosts are sites of their own.
 const TWINS: [(&str, &str); 9] = [
     ("m.facebook.com", "facebook.com"),
     ("m.wikidata.org", "wikidata.org"),

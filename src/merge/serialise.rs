@@ -1,6 +1,6 @@
-//! Writes a page's result objects as the API shows them, once per page: slices of it are copied into
-//! every answer, from caches too. The comma-joined form with the ends of the results lets a slice be
-//! one copy.
+//! Writes a page's result objects as the API shows them, once per page: slices of it are copied
+//! into every answer, from caches too. The comma-joined form with the ends of the results lets a
+//! slice be one copy.
 
 use bytes::Bytes;
 use serde::Serialize;

@@ -140,8 +140,9 @@ mod tests {
             "https://example-com.cdn.ampproject.org/c/s/example.com/y",
             "https://duckduckgo.com/l/?uddg=https%3A%2F%2Fexample.com%2Fy&rut=1",
             "https://www.bing.com/ck/a?!&&p=1&u=a1aHR0cHM6Ly9leGFtcGxlLmNvbS95&ntb=1",
-            "https://r.search.yahoo.com/_ylt=A/RV=2/RO=10/RU=https%3a%2f%2fexample.com%2fy/RK=2/RS=x",
-            "https://www.google.com/url?q=https%3A%2F%2Fduckduckgo.com%2Fl%2F%3Fuddg%3Dhttps%253A%252F%252Fexample.com%252Fy",
+            "https://r.search.yahoo.com/_ylt=A/RV=2/RU=https%3a%2f%2fexample.com%2fy/RK=2/RS=x",
+            "https://www.google.com/url?q=https%3A%2F%2Fduckduckgo.com%2Fl%2F%3Fuddg\
+             %3Dhttps%253A%252F%252Fexample.com%252Fy",
         ] {
             check(url, "https://example.com/y");
             assert!(!unwrapped(url).1);

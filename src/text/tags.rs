@@ -1,5 +1,5 @@
-//! Finds and drops HTML tags in a text. A scanner, not a parser: it needs no tree, sees each byte at
-//! most a few times, and leaves alone what is no element of HTML. It never decodes entities.
+//! Finds and drops HTML tags in a text. A scanner, not a parser: it needs no tree, sees each byte
+//! at most a few times, and leaves alone what is no element of HTML. It never decodes entities.
 
 use std::borrow::Cow;
 
