@@ -148,12 +148,21 @@ fn the_configuration_is_accepted_and_can_be_served() {
     assert_eq!(settings.unsupported(), Vec::<String>::new());
     let engines = settings.engines.iter().zip(&embedded.engines);
     for (engine, (name, address)) in engines {
-        assert_eq!((&engine.name, engine.url.port()), (name, Some(address.port())));
+        assert_eq!(
+            (&engine.name, engine.url.port()),
+            (name, Some(address.port()))
+        );
         assert!(address.ip().is_loopback());
     }
     assert_eq!(settings.engines.len(), 3);
-    assert_eq!(settings.listen[0].address, SocketAddr::from(([127, 0, 0, 1], 8080)));
-    assert_eq!(settings.admin.address, SocketAddr::from(([127, 0, 0, 1], 9090)));
+    assert_eq!(
+        settings.listen[0].address,
+        SocketAddr::from(([127, 0, 0, 1], 8080))
+    );
+    assert_eq!(
+        settings.admin.address,
+        SocketAddr::from(([127, 0, 0, 1], 9090))
+    );
     assert_eq!(settings.hedge.delay_initial.as_millis(), 200);
 }
 
