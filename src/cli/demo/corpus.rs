@@ -22,12 +22,18 @@ pub(super) const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 const DEPTH_MAX: usize = 32;
 
 /// The project's documents: where each would be found on the web, and its text.
-const DOCUMENTS: [(&str, &str); 3] = [
+const DOCUMENTS: &[(&str, &str)] = &[
     ("readme", include_str!("../../../README.md")),
     ("style", include_str!("../../../STYLE.md")),
+    ("docs/config", include_str!("../../../docs/config.md")),
+    ("docs/engines", include_str!("../../../docs/engines.md")),
     (
         "docs/operations",
         include_str!("../../../docs/operations.md"),
+    ),
+    (
+        "docs/performance",
+        include_str!("../../../docs/performance.md"),
     ),
 ];
 

@@ -141,24 +141,29 @@ fn the_greetings_questions_show_hedges() {
 }
 
 #[test]
-fn the_configuration_is_toml_with_three_engines_on_loopback() {
+fn the_configuration_is_accepted_and_can_be_served() {
     let embedded = start(None, SEED).unwrap();
-    let config: toml::Table = config(&embedded, 8080, 9090).parse().unwrap();
-    let engines = config["engine"].as_array().unwrap();
-    assert_eq!(engines.len(), 3);
-    for engine in engines {
-        assert!(
-            engine["url"]
-                .as_str()
-                .unwrap()
-                .starts_with("http://127.0.0.1:")
+    let text = config(&embedded, 8080, 9090);
+    let settings = crate::config::parse(&text, "demo.toml", &|_| None).unwrap();
+    assert_eq!(settings.unsupported(), Vec::<String>::new());
+    let engines = settings.engines.iter().zip(&embedded.engines);
+    for (engine, (name, address)) in engines {
+        assert_eq!(
+            (&engine.name, engine.url.port()),
+            (name, Some(address.port()))
         );
+        assert!(address.ip().is_loopback());
     }
+    assert_eq!(settings.engines.len(), 3);
     assert_eq!(
-        config["listen"][0]["address"].as_str(),
-        Some("127.0.0.1:8080")
+        settings.listen[0].address,
+        SocketAddr::from(([127, 0, 0, 1], 8080))
     );
-    assert_eq!(config["admin"]["address"].as_str(), Some("127.0.0.1:9090"));
+    assert_eq!(
+        settings.admin.address,
+        SocketAddr::from(([127, 0, 0, 1], 9090))
+    );
+    assert_eq!(settings.hedge.delay_initial.as_millis(), 200);
 }
 
 #[test]
