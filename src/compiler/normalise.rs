@@ -81,24 +81,20 @@ fn words(text: &str) -> Vec<String> {
     let mut word = String::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let after = rest.get(c.len_utf8()..).unwrap_or_default();
-        match (c, after.split_once('"')) {
-            ('"', Some((phrase, tail))) => {
-                word.push('"');
-                let inner: Vec<&str> = phrase.split_whitespace().collect();
-                word.push_str(&inner.join(" "));
-                word.push('"');
-                rest = tail;
-                continue;
-            }
-            (c, _) if c.is_whitespace() => {
-                if !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-            }
-            (c, _) => word.push(c),
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        // Looked for behind a mark only: for every character it would cost the square of the length.
+        let phrase = if c == '"' { rest.split_once('"') } else { None };
+        if let Some((phrase, tail)) = phrase {
+            let inner: Vec<&str> = phrase.split_whitespace().collect();
+            word.push('"');
+            word.push_str(&inner.join(" "));
+            word.push('"');
+            rest = tail;
+        } else if !c.is_whitespace() {
+            word.push(c);
+        } else if !word.is_empty() {
+            words.push(std::mem::take(&mut word));
         }
-        rest = after;
     }
     if !word.is_empty() {
         words.push(word);
