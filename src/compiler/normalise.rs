@@ -1,5 +1,5 @@
 //! Brings a query into the one form that stands for all its spellings. The result is sent to
-//! engines and hashed into the key, so that callers who share an answer asked the same of the engine.
+//! engines and hashed into the key, so that callers who share an answer asked the engine the same.
 //!
 //! NFKC, lower case, single spaces; tracking parameters cut from URLs; operators moved to the end
 //! and sorted. What changes an answer stays: the case of paths in URLs (`youtu.be/AbC`), boolean
@@ -82,7 +82,7 @@ fn words(text: &str) -> Vec<String> {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         rest = rest.get(c.len_utf8()..).unwrap_or_default();
-        // Looked for behind a mark only: for every character it would cost the square of the length.
+        // Looked for behind a mark only: for every character it would be quadratic.
         let phrase = if c == '"' { rest.split_once('"') } else { None };
         if let Some((phrase, tail)) = phrase {
             let inner: Vec<&str> = phrase.split_whitespace().collect();
