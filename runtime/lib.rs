@@ -266,6 +266,23 @@ impl Stream {
     pub fn is_busy(&self) -> bool {
         each!(StreamKind, &self.0, stream => stream.is_busy())
     }
+
+    /// Whether the connection is open, idle, and has nothing to read: fit for another request. One
+    /// system call.
+    pub fn is_quiet(&self) -> bool {
+        each!(StreamKind, &self.0, stream => stream.is_quiet())
+    }
+
+    /// Makes a pending read return `Interrupted` and leaves what arrives in the connection, which
+    /// no real backend can: only a test that plants the fault of a connection given away too early
+    /// needs it. Does nothing outside the simulator.
+    #[cfg(feature = "sim")]
+    pub fn abandon_read(&self) {
+        #[allow(irrefutable_let_patterns, reason = "a build may have this one variant")]
+        if let StreamKind::Sim(stream) = &self.0 {
+            stream.abandon_read();
+        }
+    }
 }
 
 /// How a backend's own handles become the public ones.

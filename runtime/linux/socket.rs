@@ -156,3 +156,14 @@ pub(crate) fn shutdown(owner: &impl AsRawFd, how: Shutdown) {
     let fd = unsafe { view(owner.as_raw_fd()) };
     let _ = SockRef::from(&fd).shutdown(how);
 }
+
+/// Whether the connection is open and has nothing to read: one `recv(2)` that peeks and does not
+/// wait.
+pub(crate) fn is_quiet(owner: &impl AsRawFd) -> bool {
+    // SAFETY: `owner` keeps the descriptor open until after this call.
+    let fd = unsafe { view(owner.as_raw_fd()) };
+    let mut byte = [std::mem::MaybeUninit::uninit()];
+    let peeked = SockRef::from(&fd)
+        .recv_with_flags(&mut byte, libc::MSG_PEEK | libc::MSG_DONTWAIT);
+    matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}

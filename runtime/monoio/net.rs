@@ -85,6 +85,11 @@ impl Stream {
     pub(crate) fn is_busy(&self) -> bool {
         self.0.is_reading.get() || self.0.is_writing.get()
     }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        // SAFETY: as in `recv`; the reference lives for this call only.
+        !self.is_busy() && socket::is_quiet(unsafe { &*self.0.tcp.get() })
+    }
 }
 
 impl Inner {
