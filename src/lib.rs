@@ -3,6 +3,7 @@
 pub mod config;
 pub mod boot;
 pub mod shard;
+pub mod upkeep;
 pub mod model;
 pub mod ids;
 pub mod trail;

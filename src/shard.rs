@@ -27,7 +27,7 @@ use crate::engines::leg::Leg;
 use crate::engines::state::EngineState;
 use crate::gateway::{Gateway, Words};
 use crate::mail::{LEASE_GRACE, Lease, Letter, Shipped, ShippedPage};
-use crate::metrics::ShardMetrics;
+use crate::metrics::{EdgeCounts, Gauges, Published, ShardMetrics};
 use crate::model::{
     Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal,
 };
@@ -359,10 +359,28 @@ impl Shard {
         }
     }
 
-    /// Requests in this core's lanes, and the limit.
-    pub fn admission(&self) -> (u32, u32, u32) {
+    /// Publishes this core's counters and where things stand.
+    pub fn publish(&self, to: &Published, now: Instant) {
         let limiter = self.limiter.borrow();
-        (limiter.limit(), limiter.in_flight(Lane::Interactive), limiter.in_flight(Lane::Batch))
+        let (l1_bytes, l1_entries) = self.cache.size();
+        let gauges = Gauges {
+            at: now,
+            edge: EdgeCounts::of(&self.probe),
+            limit: limiter.limit(),
+            in_flight_interactive: limiter.in_flight(Lane::Interactive),
+            in_flight_batch: limiter.in_flight(Lane::Batch),
+            flights: self.cache.flights().len(),
+            leases: self.ledger.len(),
+            l1_bytes,
+            l1_bytes_max: self.cache.bytes_max(),
+            l1_entries,
+            panics_total: self.reactor.panics(),
+            lateness_max: self.lateness_max.replace(Duration::ZERO),
+            hedge_tokens: self.commons.hedges.tokens(),
+            last_chance_tokens: self.commons.last_chances.tokens(),
+            engines: self.engines.iter().map(|engine| engine.gauges(now)).collect(),
+        };
+        self.metrics.borrow_mut().publish(gauges, to);
     }
 
     /// Time a request spent in our own hands, or that the reactor was late: what the limiter senses.
@@ -377,20 +395,11 @@ impl Shard {
         self.ledger.expire(now);
     }
 
-    /// The reactor was late by this much; kept until taken.
+    /// The reactor was late by this much.
     pub fn was_late(&self, by: Duration) {
         self.lateness_max.set(self.lateness_max.get().max(by));
+        self.metrics.borrow_mut().late(by);
         self.observe_own(by);
-    }
-
-    /// The greatest lateness since last taken.
-    pub fn take_lateness(&self) -> Duration {
-        self.lateness_max.replace(Duration::ZERO)
-    }
-
-    /// How many keys whose home this core is are leased.
-    pub fn leases(&self) -> usize {
-        self.ledger.len()
     }
 }
 

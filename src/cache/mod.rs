@@ -14,7 +14,6 @@ pub mod lease;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use runtime::Instant;
 use shards::l1::{Entry, Found, L1, Weigh};
@@ -38,9 +37,10 @@ pub struct Stored {
 }
 
 impl Weigh for Stored {
-    fn weigh(&self) -> u32 {
-        let bytes = self.page.results.len() + self.page.ends.len() * 4;
-        let header = size_of::<Self>() + size_of::<Page>() + 2 * size_of::<usize>();
+    /// The page's own memory; `Stored` itself is counted by the cache.
+    fn weight_bytes(&self) -> u32 {
+        let bytes = self.page.results.len() + self.page.ends.len() * size_of::<u32>();
+        let header = size_of::<Page>() + 2 * size_of::<usize>();
         u32::try_from(bytes + header).unwrap_or(u32::MAX)
     }
 }
@@ -98,7 +98,7 @@ impl Cache {
     /// L1, then the flights. Never awaits.
     pub fn consult(&self, plan: &Plan, now: Instant) -> Consulted {
         if plan.cache != CacheMode::NoCache {
-            match self.l1.borrow_mut().get(&plan.key.0, now) {
+            match self.l1.borrow().get(&plan.key.0, now) {
                 Found::Fresh(stored) => return Consulted::Hit(stored),
                 Found::Stale(stored) => {
                     return Consulted::Stale(stored, self.flights.refresh(plan.key));
@@ -114,7 +114,7 @@ impl Cache {
 
     /// A fresh page of `key`, for a core that asks for its lease.
     pub fn fresh(&self, key: Key, now: Instant) -> Option<Stored> {
-        match self.l1.borrow_mut().get(&key.0, now) {
+        match self.l1.borrow().get(&key.0, now) {
             Found::Fresh(stored) => Some(stored),
             Found::Stale(_) | Found::Miss => None,
         }
@@ -125,7 +125,7 @@ impl Cache {
         let (made_at, fresh_until, usable_until) =
             (stored.made_at, stored.fresh_until, stored.usable_until);
         let entry = Entry { value: stored, made_at, fresh_until, usable_until };
-        self.l1.borrow_mut().insert(key.0, entry)
+        self.l1.borrow_mut().insert(&key.0, entry)
     }
 
     /// The flights of this core.
@@ -133,14 +133,14 @@ impl Cache {
         &self.flights
     }
 
+    /// The most bytes that L1 may hold.
+    pub fn bytes_max(&self) -> u64 {
+        self.l1.borrow().bytes_max()
+    }
+
     /// Bytes and entries in L1.
     pub fn size(&self) -> (u64, usize) {
         let l1 = self.l1.borrow();
         (l1.bytes(), l1.len())
     }
-}
-
-/// How much older than `made_at` now is, for `age_ms`.
-pub fn age(made_at: Instant, now: Instant) -> Duration {
-    now.since(made_at)
 }

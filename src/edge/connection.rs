@@ -113,7 +113,8 @@ impl<S: Service> Connection<S> {
 
     /// Reads more. False: the peer sends no more, or was too slow.
     async fn read(&mut self) -> bool {
-        let limits = self.ground.service.limits();
+        let ground = self.ground.clone();
+        let limits = ground.service.limits();
         let is_idle = self.input.is_empty() && self.pending.is_none() && !self.intake.is_in_body();
         let now = self.ground.service.reactor().now();
         if is_idle {
@@ -262,7 +263,7 @@ impl<S: Service> Connection<S> {
             trail.written = at;
         }
         let probe = ground.service.probe();
-        probe.answered(reply.status);
+        probe.responded(reply.status);
         if is_complete {
             probe.sent_bytes_total.add(bytes as u64);
         }

@@ -222,6 +222,7 @@ fn take(call: &Call) -> Option<Stream> {
     let mut pool = call.engine.pool.borrow_mut();
     while let Some(stream) = pool.take(now) {
         if stream.is_quiet() {
+            call.engine.reused();
             return Some(stream);
         }
     }
@@ -240,7 +241,10 @@ async fn connect(call: &Call) -> Result<Stream, Verdict> {
         return Err(Verdict::Failed);
     };
     match call.reactor.connect(address, None, call.deadline).await {
-        Ok(stream) => Ok(stream),
+        Ok(stream) => {
+            call.engine.opened();
+            Ok(stream)
+        }
         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Err(Verdict::Timeout),
         Err(_) => Err(Verdict::Failed),
     }

@@ -14,6 +14,7 @@ use shards::score::Score;
 use super::verdict::Echo;
 use crate::config::Settings;
 use crate::config::settings::Engine as EngineSettings;
+use crate::metrics::EngineGauges;
 use crate::model::{Class, EngineId, Plan, Verdict};
 
 /// How long an unused connection is kept: below the shortest keep-alive time of common servers
@@ -44,6 +45,9 @@ pub struct EngineState {
     rests_until: Cell<Instant>,
     addresses: RefCell<Vec<SocketAddr>>,
     address_turn: Cell<usize>,
+    is_filling: Cell<bool>,
+    opened_total: Cell<u64>,
+    reused_total: Cell<u64>,
 }
 
 impl EngineState {
@@ -66,6 +70,9 @@ impl EngineState {
             rests_until: Cell::new(Instant::ZERO),
             addresses: RefCell::new(Vec::new()),
             address_turn: Cell::new(0),
+            is_filling: Cell::new(false),
+            opened_total: Cell::new(0),
+            reused_total: Cell::new(0),
             settings,
         }
     }
@@ -193,16 +200,39 @@ impl EngineState {
         addresses.get(turn.checked_rem(addresses.len())?).copied()
     }
 
+    /// A connection was opened.
+    pub fn opened(&self) {
+        self.opened_total.set(self.opened_total.get() + 1);
+    }
+
+    /// A call goes out on a connection that was open already.
+    pub fn reused(&self) {
+        self.reused_total.set(self.reused_total.get() + 1);
+    }
+
+    /// Whether the caller may fill the pool now: one at a time.
+    pub fn begin_filling(&self) -> bool {
+        !self.is_filling.replace(true)
+    }
+
+    /// The pool is as full as it gets.
+    pub fn end_filling(&self) {
+        self.is_filling.set(false);
+    }
+
     /// Where it stands, for status and metrics.
-    pub fn standing(&self, now: Instant) -> Standing {
+    pub fn gauges(&self, now: Instant) -> EngineGauges {
         let score = self.score.borrow();
-        Standing {
+        EngineGauges {
             breaker: self.breaker.borrow().state(now),
             ewma: score.ewma(now),
             valid_ratio: score.valid_ratio(now),
             in_flight: self.in_flight.get(),
             idle: self.pool.borrow().idle(),
-            rests_until: self.rests_until.get(),
+            rests_for: self.rests_until.get().since(now),
+            late_after: std::array::from_fn(|class| self.late_after[class].get().1),
+            opened_total: self.opened_total.get(),
+            reused_total: self.reused_total.get(),
         }
     }
 }
@@ -222,23 +252,6 @@ pub struct Observed {
     pub generation: Option<Generation>,
     /// How long the engine asked to be left alone.
     pub retry_after: Option<Duration>,
-}
-
-/// Where one engine stands on one core.
-#[derive(Clone, Copy, Debug)]
-pub struct Standing {
-    /// Its breaker.
-    pub breaker: shards::breaker::State,
-    /// Its latency, smoothed.
-    pub ewma: Option<Duration>,
-    /// Its share of valid answers, smoothed.
-    pub valid_ratio: f64,
-    /// Calls in flight of this core.
-    pub in_flight: u32,
-    /// Open connections that nobody uses.
-    pub idle: usize,
-    /// Until when it is left alone.
-    pub rests_until: Instant,
 }
 
 /// One call in flight.
