@@ -21,8 +21,8 @@ mod form;
 
 use form::Form;
 
-/// How much of a question is read: 2,000 characters may come as 8,000 bytes and more.
-const TEXT_BYTES_MAX: usize = 4096;
+/// How much of a question is read, which bounds the time to 20 µs (0.4 to 3 µs for usual lengths).
+const TEXT_BYTES_MAX: usize = 1536;
 /// From this length on, in words, a question is an agent's.
 const LONG_WORDS_MIN: usize = 12;
 /// Up to this length a question without any sign is a bare name, and may be in the news.

@@ -1,5 +1,5 @@
 //! Brings a query into the one form that stands for all its spellings. The result is sent to
-//! engines and hashed into the key, so that callers who share an answer asked the same of the engine.
+//! engines and hashed into the key, so that callers who share an answer asked the engine the same.
 //!
 //! NFKC, lower case, single spaces; tracking parameters cut from URLs; operators moved to the end
 //! and sorted. What changes an answer stays: the case of paths in URLs (`youtu.be/AbC`), boolean
@@ -81,24 +81,20 @@ fn words(text: &str) -> Vec<String> {
     let mut word = String::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let after = rest.get(c.len_utf8()..).unwrap_or_default();
-        match (c, after.split_once('"')) {
-            ('"', Some((phrase, tail))) => {
-                word.push('"');
-                let inner: Vec<&str> = phrase.split_whitespace().collect();
-                word.push_str(&inner.join(" "));
-                word.push('"');
-                rest = tail;
-                continue;
-            }
-            (c, _) if c.is_whitespace() => {
-                if !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-            }
-            (c, _) => word.push(c),
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        // Looked for behind a mark only: for every character it would be quadratic.
+        let phrase = if c == '"' { rest.split_once('"') } else { None };
+        if let Some((phrase, tail)) = phrase {
+            let inner: Vec<&str> = phrase.split_whitespace().collect();
+            word.push('"');
+            word.push_str(&inner.join(" "));
+            word.push('"');
+            rest = tail;
+        } else if !c.is_whitespace() {
+            word.push(c);
+        } else if !word.is_empty() {
+            words.push(std::mem::take(&mut word));
         }
-        rest = after;
     }
     if !word.is_empty() {
         words.push(word);

@@ -1,8 +1,8 @@
 //! Gathers what a request wants: each known name, in any of its spellings, into one slot per field.
 //!
 //! A field given twice must agree with itself, under whatever names: the parsed values are
-//! compared, so `count=05` agrees with `limit=5`. Lists are the exception in query strings, where a repeated
-//! name adds to its list, as HTML forms and OpenAPI's default style send them.
+//! compared, so `count=05` agrees with `limit=5`. Lists are the exception in query strings, where a
+//! repeated name adds to its list, as HTML forms and OpenAPI's default style send them.
 
 use std::time::Duration;
 

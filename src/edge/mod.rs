@@ -6,6 +6,10 @@
 //! request. Where framing is in doubt it answers and closes. It knows no stage: it calls a `Service`.
 
 mod probe;
+mod respond;
+mod sweep;
+mod connection;
+mod serve;
 pub mod route;
 
 use std::future::Future;
@@ -17,6 +21,7 @@ use runtime::{Instant, Reactor};
 
 pub use crate::head::{Head, Headers, Method};
 pub use probe::{Counter, Probe};
+pub use serve::serve;
 
 use crate::config::settings::Limits;
 use crate::model::Endpoint;

@@ -4,6 +4,7 @@
 //! The engines share one ordinary thread with a tokio runtime of its own: like `control`, the demo
 //! is off the path. It must never listen anywhere but on loopback.
 
+mod command;
 mod corpus;
 mod engine;
 mod greeting;
@@ -22,6 +23,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+pub use command::{Options, run};
 use engine::{CHARACTERS, Character};
 use index::Index;
 

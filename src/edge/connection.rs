@@ -1,0 +1,355 @@
+//! One connection: requests in, responses out, in order.
+//!
+//! Between requests it holds a 2 KiB buffer with a read pending, and nothing else: that read *is*
+//! the idle state. While an answer is being made one read stays in flight beside it, so that a peer
+//! that leaves is noticed; a read is never dropped, it is kept for the next request or, at the end,
+//! shut down and awaited.
+
+use std::future::Future;
+use std::net::Shutdown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use runtime::{Instant, Stream};
+
+use super::respond::{self, Ending};
+use super::route::{Route, route};
+use super::serve::Ground;
+use super::sweep::{Place, Wait};
+use super::{Call, Sent, Service};
+use crate::head::Method;
+use crate::ids;
+use crate::model::Refusal;
+use crate::reply::{Content, Reply};
+use crate::trail::Trail;
+use crate::wire::h1::head::{Persistence, RequestHead};
+use crate::wire::h1::intake::{Bounds, Intake, Progress};
+
+/// What an idle connection holds.
+const IDLE_BYTES: usize = 2 * 1024;
+
+/// How much of a refused request is read and thrown away, so that its sender gets to read why.
+const LINGER_BYTES_MAX: usize = 64 * 1024;
+
+/// How long that may take.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+
+type Read = Pin<Box<dyn Future<Output = (std::io::Result<usize>, Vec<u8>)>>>;
+
+/// A connection with its buffers.
+pub(super) struct Connection<S> {
+    ground: Rc<Ground<S>>,
+    stream: Stream,
+    place: Place,
+    intake: Intake,
+    /// Bytes read and not yet used; in `pending` while a read is in flight.
+    input: Vec<u8>,
+    pending: Option<Read>,
+    /// When the first byte of the current request was there.
+    arrived: Instant,
+}
+
+/// What a whole request came to.
+struct Exchange {
+    call: Call,
+    is_head: bool,
+    persistence: Persistence,
+}
+
+/// How a wait for a peer or an answer ended.
+enum Waited<T> {
+    Got(T),
+    PeerGone,
+}
+
+impl<S: Service> Connection<S> {
+    pub(super) fn new(ground: Rc<Ground<S>>, stream: Stream) -> Self {
+        let place = ground.sweep.enter(stream.clone());
+        let input = Vec::with_capacity(IDLE_BYTES);
+        let (intake, pending, arrived) = (Intake::default(), None, Instant::ZERO);
+        Self { ground, stream, place, intake, input, pending, arrived }
+    }
+
+    /// Serves the connection to its end.
+    pub(super) async fn run(mut self) {
+        while self.turn().await {}
+        self.stream.shutdown(Shutdown::Both);
+        if let Some(pending) = self.pending.take() {
+            pending.await;
+        }
+    }
+
+    /// One step: read, or answer one request. False: the connection ends.
+    async fn turn(&mut self) -> bool {
+        let limits = self.ground.service.limits();
+        let bounds = Bounds {
+            header_bytes_max: limits.header_bytes_max,
+            body_bytes_max: limits.body_bytes_max,
+        };
+        if self.pending.is_some() {
+            return self.read().await;
+        }
+        let (ground, arrived) = (self.ground.clone(), self.arrived);
+        let progress = self.intake.advance(&mut self.input, bounds, |request, body| {
+            exchange(&ground, request, body, arrived)
+        });
+        match progress {
+            Progress::NeedMore => self.read().await,
+            Progress::Continue => {
+                let bytes = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+                self.write(bytes).await.0 && self.read().await
+            }
+            Progress::Whole(exchange) => self.answer(exchange).await,
+            Progress::Refused(refusal) => {
+                self.ground.service.probe().malformed_total.increment();
+                self.refuse(&refusal).await;
+                false
+            }
+        }
+    }
+
+    /// Reads more. False: the peer sends no more, or was too slow.
+    async fn read(&mut self) -> bool {
+        let limits = self.ground.service.limits();
+        let is_idle = self.input.is_empty() && self.pending.is_none() && !self.intake.is_in_body();
+        let now = self.ground.service.reactor().now();
+        if is_idle {
+            self.settle_down();
+            self.place.waits(Wait::Idle, now + limits.idle_timeout);
+        } else {
+            self.place.waits(Wait::Request, self.arrived + limits.header_timeout);
+        }
+        if self.ground.service.is_draining() && is_idle {
+            return false;
+        }
+        let was_empty = is_idle || self.arrived == Instant::ZERO;
+        let (read, input) = match self.pending.take() {
+            Some(pending) => pending.await,
+            None => {
+                let room = self.room();
+                let mut input = std::mem::take(&mut self.input);
+                input.reserve(room);
+                self.stream.read(input).await
+            }
+        };
+        self.input = input;
+        match read {
+            Ok(count) if count > 0 => {
+                self.ground.service.probe().received_bytes_total.add(count as u64);
+                if was_empty {
+                    self.arrived = self.ground.service.reactor().now();
+                }
+                true
+            }
+            _ => {
+                let is_begun = !self.input.is_empty() || self.intake.is_in_body();
+                if is_begun && self.place.is_overdue() {
+                    self.refuse(&Refusal::TooSlow).await;
+                }
+                false
+            }
+        }
+    }
+
+    /// How much room the next read wants: what is known of the body, else some, within bounds.
+    fn room(&self) -> usize {
+        let wanted = self.intake.wanted_bytes().saturating_sub(self.input.len());
+        let spare = self.input.capacity() - self.input.len();
+        if wanted == 0 && spare >= IDLE_BYTES / 4 {
+            return 0;
+        }
+        wanted.max(self.input.len()).max(IDLE_BYTES)
+    }
+
+    /// An idle connection gives back what a large request made it take.
+    fn settle_down(&mut self) {
+        self.arrived = Instant::ZERO;
+        if self.input.capacity() > IDLE_BYTES {
+            self.input = Vec::with_capacity(IDLE_BYTES);
+        }
+    }
+
+    /// Waits for the answer and writes it. False: the connection ends.
+    async fn answer(&mut self, exchange: Exchange) -> bool {
+        let Exchange { call, is_head, persistence } = exchange;
+        self.place.waits_for_us();
+        let reply = match call {
+            Call::Done(reply) => reply,
+            Call::Later(later) => match self.later(later).await {
+                Waited::Got(reply) => reply,
+                Waited::PeerGone => {
+                    self.ground.service.probe().peers_gone_total.increment();
+                    return false;
+                }
+            },
+        };
+        let is_draining = self.ground.service.is_draining();
+        let closes = reply.close || is_draining || persistence == Persistence::Closes;
+        let tells_keep_alive = persistence == Persistence::StaysIfTold;
+        let ending = Ending { is_head, closes, tells_keep_alive };
+        let is_sent = self.respond(reply, ending).await;
+        if is_sent && closes {
+            self.linger().await;
+        }
+        // What a pipelining peer sent meanwhile has waited for its turn.
+        self.arrived = self.ground.service.reactor().now();
+        is_sent && !closes
+    }
+
+    /// Runs the answer's future beside a read that notices when the peer leaves.
+    async fn later(&mut self, mut later: Pin<Box<dyn Future<Output = Reply>>>) -> Waited<Reply> {
+        let mut watches = true;
+        std::future::poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(context)));
+            match polled {
+                Ok(Poll::Ready(reply)) => return Poll::Ready(Waited::Got(reply)),
+                Ok(Poll::Pending) => {}
+                Err(_) => return Poll::Ready(Waited::Got(self.ground.panicked())),
+            }
+            while watches {
+                match self.poll_ahead(context) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ahead::More) => {}
+                    Poll::Ready(Ahead::Full) => watches = false,
+                    Poll::Ready(Ahead::PeerGone) => return Poll::Ready(Waited::PeerGone),
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Reads ahead of the current request, up to one more head.
+    fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Ahead> {
+        let max = self.ground.service.limits().header_bytes_max;
+        let pending = match &mut self.pending {
+            Some(pending) => pending,
+            None if self.input.len() >= max => return Poll::Ready(Ahead::Full),
+            None => {
+                let mut input = std::mem::take(&mut self.input);
+                input.reserve(IDLE_BYTES / 4);
+                self.pending.insert(Box::pin(self.stream.read(input)))
+            }
+        };
+        let Poll::Ready((read, input)) = pending.as_mut().poll(context) else {
+            return Poll::Pending;
+        };
+        self.pending = None;
+        self.input = input;
+        Poll::Ready(match read {
+            Ok(count) if count > 0 => {
+                self.ground.service.probe().received_bytes_total.add(count as u64);
+                Ahead::More
+            }
+            _ => Ahead::PeerGone,
+        })
+    }
+
+    /// Writes a reply and accounts for it. False: it did not all go out.
+    async fn respond(&mut self, mut reply: Reply, ending: Ending) -> bool {
+        let ground = self.ground.clone();
+        let reactor = ground.service.reactor();
+        let mut out = ground.buffers.take(reply.body.len() + 1_024);
+        respond::encode(&reply, ending, reactor.unix_time(), &ground.dates, &mut out);
+        let bytes = out.len();
+        let (is_complete, out) = self.write(out).await;
+        ground.buffers.give(out);
+        let at = reactor.now();
+        if let Some(trail) = &mut reply.trail {
+            trail.written = at;
+        }
+        let probe = ground.service.probe();
+        probe.answered(reply.status);
+        if is_complete {
+            probe.sent_bytes_total.add(bytes as u64);
+        }
+        ground.service.done(&reply, Sent { at, bytes, is_complete });
+        ground.buffers.give(reply.body);
+        is_complete
+    }
+
+    /// Writes `bytes` within the bound for slow readers; gives the buffer back.
+    async fn write(&mut self, bytes: Vec<u8>) -> (bool, Vec<u8>) {
+        let now = self.ground.service.reactor().now();
+        self.place.waits(Wait::Writing, now + self.ground.service.limits().idle_timeout);
+        let (written, bytes) = self.stream.write_all(bytes).await;
+        (written.is_ok(), bytes)
+    }
+
+    /// Tells the peer why its bytes are refused, and closes.
+    async fn refuse(&mut self, refusal: &Refusal) {
+        let reply = Reply::refused(refusal, self.ground.request_id(), None);
+        let trail = Trail::new(self.arrived);
+        let ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
+        if self.respond(Reply { trail: Some(trail), ..reply }, ending).await {
+            self.linger().await;
+        }
+    }
+
+    /// Closes our side and reads the peer's last bytes, so that its stack does not answer them with
+    /// a reset that would throw our response away (RFC 9112 §9.6).
+    async fn linger(&mut self) {
+        self.stream.shutdown(Shutdown::Write);
+        let now = self.ground.service.reactor().now();
+        self.place.waits(Wait::Lingering, now + LINGER_MAX);
+        let mut seen = 0;
+        while seen < LINGER_BYTES_MAX && !self.place.is_overdue() {
+            let (read, mut input) = match self.pending.take() {
+                Some(pending) => pending.await,
+                None => {
+                    let mut input = std::mem::take(&mut self.input);
+                    input.clear();
+                    input.reserve(IDLE_BYTES);
+                    self.stream.read(input).await
+                }
+            };
+            input.clear();
+            self.input = input;
+            match read {
+                Ok(count) if count > 0 => seen += count,
+                _ => return,
+            }
+        }
+    }
+}
+
+enum Ahead {
+    More,
+    Full,
+    PeerGone,
+}
+
+/// Routes a whole request and calls the service.
+fn exchange<S: Service>(
+    ground: &Rc<Ground<S>>,
+    request: &RequestHead<'_>,
+    body: &[u8],
+    arrived: Instant,
+) -> Exchange {
+    let head = &request.head;
+    let call = match route(head) {
+        Route::Search(endpoint) => {
+            let service = ground.service.clone();
+            let buffer = ground.buffers.take(0);
+            let called = catch_unwind(AssertUnwindSafe(|| {
+                service.call(endpoint, head, body, arrived, buffer)
+            }));
+            called.unwrap_or_else(|_| Call::Done(ground.panicked()))
+        }
+        Route::Options(allow) => {
+            let reply = Reply::new(204, Content::Nothing, Vec::new(), ground.request_id());
+            Call::Done(Reply { allow: Some(allow), ..reply })
+        }
+        Route::Refused(refusal) => {
+            let own = head.headers.get("x-request-id").and_then(ids::echoable);
+            let request_id = own.map_or_else(|| ground.request_id(), str::to_owned);
+            let reply = Reply::refused_into(ground.buffers.take(0), &refusal, request_id, None);
+            Call::Done(reply)
+        }
+    };
+    let is_head = head.method == Method::Head;
+    Exchange { call, is_head, persistence: request.persistence }
+}
