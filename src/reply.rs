@@ -42,6 +42,8 @@ pub struct Reply {
     pub trail: Option<Trail>,
     /// Whom and what it is accounted to, once the key is known.
     pub account: Option<Account>,
+    /// The code of the refusal that it is, for the metrics.
+    pub code: Option<&'static str>,
     /// When to try again; sent as whole seconds, rounded up, at least 1.
     pub retry_after: Option<Duration>,
     /// The methods allowed, for 405 and OPTIONS.
@@ -64,6 +66,7 @@ impl Reply {
             cache: None,
             trail: None,
             account: None,
+            code: None,
             retry_after: None,
             allow: None,
             challenge: false,
@@ -87,6 +90,7 @@ impl Reply {
         problem::problem(refusal, &request_id, &mut buffer);
         Self {
             rate,
+            code: Some(refusal.code()),
             retry_after: refusal.retry_after(),
             allow: refusal.allow(),
             challenge: matches!(refusal, Refusal::Unauthorized),

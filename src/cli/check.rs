@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::config::{self, Settings};
+use crate::metrics;
 
 /// The exit status for a configuration that is wrong; 1 is left to failures of the program itself.
 const STATUS_WRONG: u8 = 2;
@@ -18,7 +19,16 @@ pub fn run(path: Option<&Path>) -> ExitCode {
 
 /// Writes `docs/config.md` to standard output.
 pub fn print_keys() -> ExitCode {
-    match io::stdout().write_all(config::keys_document().as_bytes()) {
+    print(&config::keys_document())
+}
+
+/// Writes `docs/metrics.md` to standard output.
+pub fn print_metrics() -> ExitCode {
+    print(&metrics::table::document())
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

@@ -33,6 +33,9 @@ enum Command {
         /// Print the table of all keys (docs/config.md) instead.
         #[arg(long)]
         print_keys: bool,
+        /// Print the list of all metrics (docs/metrics.md) instead.
+        #[arg(long)]
+        print_metrics: bool,
     },
     /// Run the whole search path on loopback with embedded engines over real text.
     Demo(demo::Options),
@@ -45,6 +48,7 @@ pub fn run() -> ExitCode {
     match arguments.command {
         Command::Serve { config } => serve::run(config.as_deref()),
         Command::Check { print_keys: true, .. } => check::print_keys(),
+        Command::Check { print_metrics: true, .. } => check::print_metrics(),
         Command::Check { config, .. } => check::run(config.as_deref()),
         Command::Demo(options) => demo::run(&options),
     }
