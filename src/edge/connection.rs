@@ -78,7 +78,7 @@ impl<S: Service> Connection<S> {
         while self.turn().await {}
         self.stream.shutdown(Shutdown::Both);
         if let Some(pending) = self.pending.take() {
-            pending.await;
+            drop(pending.await);
         }
     }
 
