@@ -25,7 +25,7 @@ pub enum Letter {
 /// The lease of one key, between a core that wants the answer and the key's home core.
 ///
 /// ```text
-/// asker ── Ask ──▶ home         asker ◀── Granted | Queued | Answer ── home
+/// asker ── Ask ──▶ home         asker ◀── Granted | Queued | Found ── home
 /// holder ── Done ──▶ home       queued ◀── Answer ── home
 /// ```
 #[derive(Debug)]
@@ -36,8 +36,10 @@ pub enum Lease {
     Granted(Key),
     /// "Another core does; its answer will follow." From the home core.
     Queued(Key),
-    /// "Here it is." From the home core.
+    /// "Here is what came of it." From the home core.
     Answer(Key, Shipped),
+    /// "I have it in L1." From the home core.
+    Found(Key, ShippedPage),
     /// "I am done with it." From the holder to the home core.
     Done(Key, Shipped),
 }
@@ -128,6 +130,9 @@ pub fn receive(shard: &Shard, from: CoreId, letter: Letter) {
         }
         Letter::Lease(Lease::Answer(key, shipped)) => {
             flights.tell(key, Word::Answer(shipped));
+        }
+        Letter::Lease(Lease::Found(key, page)) => {
+            flights.tell(key, Word::Found(page));
         }
         Letter::Lease(Lease::Done(key, shipped)) => {
             if let Shipped::Page(page) = &shipped

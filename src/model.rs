@@ -391,6 +391,19 @@ pub struct Made {
     pub fresh_until: Instant,
     /// The time for which the engines are to blame.
     pub upstream: Duration,
+    /// How the first caller of this core came by it: made, or had from another core.
+    pub origin: Origin,
+}
+
+/// Where a flight's page came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// This core asked the engines.
+    Made,
+    /// Another core asked them, for its own callers and ours.
+    OtherCore,
+    /// Another core had it in its L1.
+    OtherCache,
 }
 
 /// A page that could not be made.

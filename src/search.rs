@@ -25,7 +25,7 @@ use crate::mail::{LEASE_REPLY_MAX, Lease, Letter, Shipped, ShippedPage};
 use crate::merge;
 use crate::config::settings::EngineRole;
 use crate::model::{
-    Account, CacheMode, CacheReport, CacheStatus, Endpoint, EngineId, Key, LegReport, Made,
+    Account, CacheMode, CacheReport, CacheStatus, Endpoint, EngineId, Key, LegReport, Made, Origin,
     Outcome, Page, Plan, RateState, Refusal, Role, Unmade,
 };
 use crate::reply::{Content, Reply};
@@ -205,7 +205,7 @@ async fn fill(shard: Rc<Shard>, plan: Rc<Plan>, lead: Lead, deadline: Deadline) 
     let mut holding = match lease(&shard, &plan, &lead, deadline).await {
         Turn::Mine(holding) => holding,
         Turn::Cancelled => return,
-        Turn::Theirs(shipped) => return land(&shard, lead, shipped),
+        Turn::Theirs(shipped, origin) => return land(&shard, lead, shipped, origin),
     };
     let cancelled = lead.cancelled();
     let shipped = match make(&shard, &plan, deadline, &cancelled).await {
@@ -214,11 +214,11 @@ async fn fill(shard: Rc<Shard>, plan: Rc<Plan>, lead: Lead, deadline: Deadline) 
         Err((refusal, legs)) => Shipped::Refused(refusal, legs),
     };
     holding.release(&shipped);
-    land(&shard, lead, shipped);
+    land(&shard, lead, shipped, Origin::Made);
 }
 
 /// Ends a flight with what was made, here or elsewhere.
-fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped) {
+fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped, origin: Origin) {
     let key = lead.key();
     match shipped {
         Shipped::Page(shipped) => {
@@ -231,7 +231,8 @@ fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped) {
             }
             let (legs, made_at) = (shipped.legs, shipped.made_at);
             let (fresh_until, upstream) = (shipped.fresh_until, shipped.upstream);
-            lead.settle(Outcome::Page(Rc::new(Made { page, legs, made_at, fresh_until, upstream })));
+            let made = Made { page, legs, made_at, fresh_until, upstream, origin };
+            lead.settle(Outcome::Page(Rc::new(made)));
         }
         Shipped::Refused(refusal, legs) => {
             lead.settle(Outcome::Refused(Rc::new(Unmade { refusal, legs })));
@@ -322,7 +323,7 @@ enum Turn {
     /// Ours; released when it is made, or when dropped.
     Mine(Holding),
     /// Another core made it.
-    Theirs(Shipped),
+    Theirs(Shipped, Origin),
     /// Nobody wants it any more.
     Cancelled,
 }
@@ -375,7 +376,12 @@ async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) 
             Ok(local::Either::Left(Word::Granted)) => return mine(true),
             Ok(local::Either::Left(Word::Queued)) => patience = deadline.less(OWN_CALL_RESERVE),
             Ok(local::Either::Left(Word::Answer(Shipped::Abandoned))) => return mine(false),
-            Ok(local::Either::Left(Word::Answer(shipped))) => return Turn::Theirs(shipped),
+            Ok(local::Either::Left(Word::Answer(shipped))) => {
+                return Turn::Theirs(shipped, Origin::OtherCore);
+            }
+            Ok(local::Either::Left(Word::Found(page))) => {
+                return Turn::Theirs(Shipped::Page(page), Origin::OtherCache);
+            }
             Ok(local::Either::Right(())) => {
                 // The home core may be about to grant it: it must learn that nobody is here.
                 drop(mine(true));
@@ -405,6 +411,11 @@ fn stored_answer(
 /// The answer from a flight.
 fn made_answer(shard: &Rc<Shard>, mut asker: Asker, status: CacheStatus, made: &Made) -> Reply {
     let now = shard.reactor.now();
+    let status = match (status, made.origin) {
+        (CacheStatus::Miss, Origin::OtherCore) => CacheStatus::Coalesced,
+        (CacheStatus::Miss, Origin::OtherCache) => CacheStatus::Hit,
+        _ => status,
+    };
     let (age, ttl) = (now.since(made.made_at), made.fresh_until.since(now));
     asker.trail.answered = made.made_at;
     asker.trail.merged = now;
@@ -412,9 +423,11 @@ fn made_answer(shard: &Rc<Shard>, mut asker: Asker, status: CacheStatus, made: &
     // joined, the whole of their wait.
     asker.trail.upstream = match status {
         CacheStatus::Coalesced => now.since(asker.trail.consulted),
+        CacheStatus::Hit => Duration::ZERO,
         _ => made.upstream,
     };
-    let legs: &[LegReport] = if status == CacheStatus::Coalesced { &[] } else { &made.legs };
+    let is_own = matches!(status, CacheStatus::Miss | CacheStatus::Bypass);
+    let legs: &[LegReport] = if is_own { &made.legs } else { &[] };
     respond(shard, asker, CacheReport { status, age, ttl }, &made.page, legs)
 }
 

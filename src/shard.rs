@@ -226,7 +226,7 @@ impl Shard {
                 is_kept: true,
                 upstream: Duration::ZERO,
             };
-            return self.tell(asker, key, Word::Answer(Shipped::Page(page.detached())));
+            return self.tell(asker, key, Word::Found(page.detached()));
         }
         let word = if self.lease_here(key, asker) { Word::Granted } else { Word::Queued };
         self.tell(asker, key, word);
@@ -270,6 +270,7 @@ impl Shard {
             Word::Granted => Lease::Granted(key),
             Word::Queued => Lease::Queued(key),
             Word::Answer(shipped) => Lease::Answer(key, shipped),
+            Word::Found(page) => Lease::Found(key, page),
         };
         self.send(to, Letter::Lease(letter));
     }

@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use runtime::Instant;
 use shards::CoreId;
 
-use crate::mail::Shipped;
+use crate::mail::{Shipped, ShippedPage};
 use crate::model::Key;
 
 /// The home core's word to a flight.
@@ -22,8 +22,10 @@ pub enum Reply {
     Granted,
     /// Wait for it.
     Queued,
-    /// Here it is.
+    /// Here is what came of it.
     Answer(Shipped),
+    /// Here it is, from the home core's own L1.
+    Found(ShippedPage),
 }
 
 /// What became of a request for a lease.

@@ -22,6 +22,9 @@ pub enum Route {
 
 /// The route of a request.
 pub fn route(head: &Head<'_>) -> Route {
+    if head.method == Method::Connect {
+        return Route::Refused(Refusal::MethodNotAllowed(SEARCH_METHODS));
+    }
     let endpoint = match head.path {
         "/search/fast" => Endpoint::Fast,
         "/search/lite" => Endpoint::Lite,
@@ -67,6 +70,12 @@ mod tests {
         }
         check("OPTIONS", "/search/lite", Route::Options(SEARCH_METHODS));
         check("OPTIONS", "*", Route::Options(SEARCH_METHODS));
+    }
+
+    #[test]
+    fn nobody_is_connected_anywhere() {
+        let refused = Route::Refused(Refusal::MethodNotAllowed(SEARCH_METHODS));
+        check("CONNECT", "x:443", refused);
     }
 
     #[test]
