@@ -23,6 +23,7 @@ pub mod text;
 pub mod address;
 pub mod wire;
 pub mod mail;
+pub mod shipped;
 pub mod control;
 pub mod metrics;
 pub mod cli;

@@ -5,13 +5,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use runtime::{Bell, Instant};
+use runtime::Bell;
 use shards::CoreId;
 
 use crate::cache::Stored;
 use crate::cache::lease::Reply as Word;
-use crate::model::{Key, LegReport, Page, Refusal};
+use crate::model::Key;
 use crate::shard::Shard;
+use crate::shipped::{Shipped, ShippedPage};
 
 /// One letter between two cores.
 #[derive(Debug)]
@@ -44,73 +45,12 @@ pub enum Lease {
     Done(Key, Shipped),
 }
 
-/// How a flight on another core ended.
-#[derive(Debug, Clone)]
-pub enum Shipped {
-    /// A page, copied: the reader owns it.
-    Page(ShippedPage),
-    /// No page, and why.
-    Refused(Refusal, Vec<LegReport>),
-    /// The maker went away without an answer.
-    Abandoned,
-}
-
-/// A page on its way to another core.
-#[derive(Debug, Clone)]
-pub struct ShippedPage {
-    /// Its bytes are this letter's own: no reference count is shared across cores.
-    pub page: Page,
-    /// What was asked of whom to make it.
-    pub legs: Vec<LegReport>,
-    /// When it was made.
-    pub made_at: Instant,
-    /// Until when it is fresh.
-    pub fresh_until: Instant,
-    /// Until when it may be served stale.
-    pub usable_until: Instant,
-    /// Whether the reader may keep it.
-    pub is_kept: bool,
-    /// The time for which the engines are to blame.
-    pub upstream: Duration,
-}
-
 /// What one core has in flight to each engine, indexed by engine: absolute, so that a lost letter
 /// costs freshness only.
 #[derive(Debug)]
 pub struct Gossip {
     /// Legs in flight, by engine.
     pub in_flight: Vec<u32>,
-}
-
-impl ShippedPage {
-    /// A copy whose bytes belong to nobody else.
-    pub fn detached(&self) -> Self {
-        let page = Page {
-            results: bytes::Bytes::copy_from_slice(&self.page.results),
-            ends: self.page.ends.clone(),
-        };
-        Self { page, legs: self.legs.clone(), ..*self }
-    }
-
-    /// The page as L1 keeps it: a copy.
-    pub fn stored(&self) -> Stored {
-        Stored {
-            page: Rc::new(self.detached().page),
-            made_at: self.made_at,
-            fresh_until: self.fresh_until,
-            usable_until: self.usable_until,
-        }
-    }
-}
-
-impl Shipped {
-    /// A copy whose bytes belong to nobody else.
-    pub fn detached(&self) -> Self {
-        match self {
-            Self::Page(page) => Self::Page(page.detached()),
-            other => other.clone(),
-        }
-    }
 }
 
 /// What this core does on receipt of `letter` from core `from`.
@@ -138,7 +78,7 @@ pub fn receive(shard: &Shard, from: CoreId, letter: Letter) {
             if let Shipped::Page(page) = &shipped
                 && page.is_kept
             {
-                shard.cache.keep(key, page.stored());
+                shard.cache.keep(key, Stored::shipped(page));
             }
             shard.lease_done(key, from, &shipped);
         }

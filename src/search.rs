@@ -21,13 +21,14 @@ use crate::edge::{Call, Head};
 use crate::engines::ask::{self, Chosen, RETRY_AFTER};
 use crate::head::Method;
 use crate::ids;
-use crate::mail::{LEASE_REPLY_MAX, Lease, Letter, Shipped, ShippedPage};
+use crate::mail::{LEASE_REPLY_MAX, Lease, Letter};
 use crate::merge;
 use crate::config::settings::EngineRole;
 use crate::model::{
     Account, CacheMode, CacheReport, CacheStatus, Endpoint, EngineId, Key, LegReport, Made, Origin,
     Outcome, Page, Plan, RateState, Refusal, Role, Unmade,
 };
+use crate::shipped::{Shipped, ShippedPage};
 use crate::reply::{Content, Reply};
 use crate::router::{self, Eligibility, Nobody};
 use crate::shard::{Pass, Probes, Shard};

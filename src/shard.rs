@@ -26,11 +26,12 @@ use crate::engines::ask::{Ground, Witness};
 use crate::engines::leg::Leg;
 use crate::engines::state::EngineState;
 use crate::gateway::{Gateway, Words};
-use crate::mail::{LEASE_GRACE, Lease, Letter, Shipped, ShippedPage};
+use crate::mail::{LEASE_GRACE, Lease, Letter};
 use crate::metrics::{EdgeCounts, Gauges, Published, ShardMetrics};
 use crate::model::{
     Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal,
 };
+use crate::shipped::{Shipped, ShippedPage};
 use crate::reply::Reply;
 use crate::router::{self, Candidate, Chance, Eligibility};
 

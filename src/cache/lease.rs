@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use runtime::Instant;
 use shards::CoreId;
 
-use crate::mail::{Shipped, ShippedPage};
+use crate::shipped::{Shipped, ShippedPage};
 use crate::model::Key;
 
 /// The home core's word to a flight.

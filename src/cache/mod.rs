@@ -19,7 +19,8 @@ use runtime::Instant;
 use shards::l1::{Entry, Found, L1, Weigh};
 
 use crate::config::Settings;
-use crate::model::{CacheMode, Class, Key, Page, Plan};
+use crate::model::{CacheMode, Key, Page, Plan};
+use crate::shipped::ShippedPage;
 
 pub use flight::{Flight, Flights, Lead, Waiter};
 
@@ -46,14 +47,13 @@ impl Weigh for Stored {
 }
 
 impl Stored {
-    /// A page of `class` made at `made_at`, with the lifetimes of its class.
-    pub fn new(page: Rc<Page>, class: Class, made_at: Instant, settings: &Settings) -> Self {
-        let life = settings.search.classes[class.index()];
+    /// A copy of a page from another core.
+    pub fn shipped(shipped: &ShippedPage) -> Self {
         Self {
-            page,
-            made_at,
-            fresh_until: made_at + life.fresh,
-            usable_until: made_at + life.usable,
+            page: Rc::new(shipped.detached().page),
+            made_at: shipped.made_at,
+            fresh_until: shipped.fresh_until,
+            usable_until: shipped.usable_until,
         }
     }
 }
