@@ -391,8 +391,9 @@ impl Shard {
         self.limiter.borrow_mut().observe_own(now, own);
     }
 
-    /// The limiter's and the ledger's clock.
+    /// The gateway's calendar, and the limiter's and the ledger's clock.
     pub fn tick(&self, now: Instant) {
+        self.gateway.set_unix_time(self.reactor.unix_time());
         self.limiter.borrow_mut().tick(now);
         self.ledger.expire(now);
     }

@@ -1,115 +1,195 @@
-//! Off the path: one ordinary thread with tokio. It resolves names, serves the admin listener and
-//! hears signals. It may be slow, wrong or dead: the path keeps what it published last.
+//! OFF the path: one ordinary thread with a tokio runtime. It looks names up, answers the admin
+//! listener, merges what cores publish, and turns signals into a drain. It publishes immutable
+//! snapshots and reads those of the cores; it may be slow, wrong or dead, and the path keeps its
+//! last good state.
 
+pub mod admin;
 pub mod dns;
-pub mod health;
+mod instance;
+mod latency;
+mod limits;
+mod process;
+mod status;
 
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use axum::Router;
-use tokio::net::TcpListener;
+use arc_swap::ArcSwap;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use crate::metrics::Published;
+use crate::metrics::{Published, Snapshot};
 use crate::shard::Commons;
+pub use limits::raise_descriptor_limit;
 
-/// What control reads and writes.
+/// How often it is looked whether cores still publish.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+
+/// What control works with.
 pub struct Inputs {
-    /// What the cores share with it.
+    /// What the cores share.
     pub commons: Arc<Commons>,
-    /// The counters of each core.
+    /// Where each core publishes, by core.
     pub published: Vec<Arc<Published>>,
-    /// How many cores have warm pools.
+    /// How many cores have filled their pools.
     pub warm_cores: Arc<AtomicUsize>,
 }
 
-/// The running control thread.
+/// The running thread.
 pub struct Handle {
     thread: JoinHandle<()>,
-    stop: Arc<Notify>,
-}
-
-/// Starts the thread; returns once the admin listener is bound.
-///
-/// # Errors
-/// The admin address cannot be bound, or no thread can be had.
-pub fn start(inputs: Inputs) -> io::Result<Handle> {
-    let address = inputs.commons.settings.admin.address;
-    let listener = std::net::TcpListener::bind(address)
-        .map_err(|error| io::Error::new(error.kind(), format!("admin.address {address}: {error}")))?;
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let stop = Arc::new(Notify::new());
-    let stopped = stop.clone();
-    let thread = std::thread::Builder::new().name("control".to_owned());
-    let thread = thread.spawn(move || {
-        if let Err(error) = runtime.block_on(run(inputs, listener, stopped)) {
-            tracing::error!(%error, "control ended; the path goes on with what it has");
-        }
-    })?;
-    Ok(Handle { thread, stop })
+    stop: watch::Sender<bool>,
+    address: SocketAddr,
 }
 
 impl Handle {
-    /// Ends the thread.
+    /// Where the admin listener is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends the thread and waits for it, about a second at the most.
     pub fn stop(self) {
-        self.stop.notify_one();
+        let _ = self.stop.send(true);
         if self.thread.join().is_err() {
-            tracing::error!("control panicked");
+            tracing::error!("the control thread ended by a panic");
         }
     }
 }
 
-async fn run(
+/// What the thread's tasks share.
+struct State {
     inputs: Inputs,
-    listener: std::net::TcpListener,
-    stop: Arc<Notify>,
-) -> io::Result<()> {
-    let listener = TcpListener::from_std(listener)?;
-    let inputs = Arc::new(inputs);
-    let app: Router = health::routes(inputs.clone());
-    tokio::spawn(dns::refresh(inputs.commons.clone()));
-    tokio::spawn(hear_signals(inputs.commons.clone()));
-    let stopped = async move { stop.notified().await };
-    tokio::select! {
-        served = axum::serve(listener, app) => served,
-        () = stopped => Ok(()),
+    started: Instant,
+    /// By core: since it last published, as last looked.
+    silences: ArcSwap<Vec<Duration>>,
+    lookups_ok: AtomicU64,
+    lookups_failed: AtomicU64,
+}
+
+impl State {
+    fn new(inputs: Inputs) -> Arc<Self> {
+        Arc::new(Self {
+            silences: ArcSwap::from_pointee(vec![Duration::ZERO; inputs.published.len()]),
+            inputs,
+            started: Instant::now(),
+            lookups_ok: AtomicU64::new(0),
+            lookups_failed: AtomicU64::new(0),
+        })
+    }
+
+    /// What each core published last.
+    fn snapshots(&self) -> Vec<Option<Arc<Snapshot>>> {
+        self.inputs
+            .published
+            .iter()
+            .map(|published| published.newest())
+            .collect()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.inputs.commons.is_draining.load(Ordering::Relaxed)
+    }
+
+    fn drain(&self, why: &str) {
+        if !self
+            .inputs
+            .commons
+            .is_draining
+            .swap(true, Ordering::Relaxed)
+        {
+            tracing::info!(why, "draining");
+        }
     }
 }
 
-/// SIGTERM and SIGINT begin the drain.
-async fn hear_signals(commons: Arc<Commons>) {
-    let (Ok(mut term), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::error!("signals cannot be heard: POST /drain on the admin listener ends hedgerow");
+/// Binds the admin listener and starts the thread.
+///
+/// # Errors
+/// The listener, the runtime or the thread cannot be had.
+pub fn start(inputs: Inputs) -> io::Result<Handle> {
+    let at = inputs.commons.settings.admin.address;
+    let listener = TcpListener::bind(at)
+        .map_err(|error| io::Error::new(error.kind(), format!("admin.address {at}: {error}")))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (stop, mut stopped) = watch::channel(false);
+    let thread = std::thread::Builder::new()
+        .name("control".to_owned())
+        .spawn(move || {
+            runtime.block_on(async {
+                let state = State::new(inputs);
+                tokio::spawn(watch_cores(state.clone()));
+                tokio::spawn(watch_signals(state.clone()));
+                tokio::spawn(dns::keep_fresh(state.clone()));
+                tokio::spawn(serve_admin(listener, state));
+                let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+            });
+            // A look-up that hangs in the resolver does not keep the process.
+            runtime.shutdown_background();
+        })?;
+    Ok(Handle {
+        thread,
+        stop,
+        address,
+    })
+}
+
+/// If the listener ends, the other tasks go on: names are looked up, signals drain.
+async fn serve_admin(listener: TcpListener, state: Arc<State>) {
+    if let Err(error) = admin::serve(listener, state).await {
+        tracing::error!(%error, "the admin listener ended");
+    }
+}
+
+/// Notes how long each core has been silent.
+async fn watch_cores(state: Arc<State>) {
+    let cores = state.inputs.published.len();
+    let mut heard = vec![(runtime::Instant::ZERO, Instant::now()); cores];
+    loop {
+        tokio::time::sleep(WATCH_EVERY).await;
+        let now = Instant::now();
+        for ((at, since), snapshot) in heard.iter_mut().zip(state.snapshots()) {
+            let newest = snapshot.map_or(runtime::Instant::ZERO, |snapshot| snapshot.gauges.at);
+            if newest != *at {
+                (*at, *since) = (newest, now);
+            }
+        }
+        let silences = heard
+            .iter()
+            .map(|(_, since)| now.duration_since(*since))
+            .collect();
+        state.silences.store(Arc::new(silences));
+    }
+}
+
+/// SIGTERM and SIGINT begin the drain; a second one ends the process at once.
+async fn watch_signals(state: Arc<State>) {
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
+    let [Ok(mut terminate), Ok(mut interrupt)] = kinds.map(signal) else {
+        tracing::error!("signals cannot be watched: SIGTERM will end the process without a drain");
         return;
     };
     loop {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
+        let name = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
+        if state.is_draining() {
+            tracing::warn!(name, "a second signal: ending without waiting for requests");
+            std::process::exit(1);
         }
-        tracing::info!("draining: no new connections, requests in flight are finished");
-        commons.is_draining.store(true, Ordering::Relaxed);
+        state.drain(name);
     }
 }
 
-/// Raises the soft limit of open files towards `wanted`, as far as the hard limit allows; gives what
-/// it is now.
-///
-/// # Errors
-/// The operating system's.
-pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
-    let (soft, hard) = rlimit::getrlimit(rlimit::Resource::NOFILE)?;
-    if soft >= wanted {
-        return Ok(soft);
-    }
-    let raised = wanted.min(hard);
-    rlimit::setrlimit(rlimit::Resource::NOFILE, raised, hard)?;
-    Ok(raised)
-}
+#[cfg(test)]
+mod tests;
