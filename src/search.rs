@@ -1,9 +1,9 @@
 //! SPINE: one search, start to finish. The only place where the stages of a search meet.
 //!
 //! ```text
-//! call ─ admit ─ compile ─ consult ─┬─ hit, stale ───────────────────────────── answer, at once
-//!                                   └─ joined, lead ─ wait for the flight ───── answer, later
-//! fill (a task per flight) ─ lease ─ choose ─ ask ─ merge ─ keep ─ settle
+//! call ── admit ── compile ── consult ──┬── hit, stale ─────────────────── answer, at once
+//!                                       └── joined, lead ── wait ───────── answer, later
+//! fill (a task per flight) ── lease ── choose ── ask ── merge ── keep ── settle
 //! ```
 //!
 //! A caller never makes an answer itself: it waits for a flight, with its own deadline, and what it

@@ -35,7 +35,7 @@ const UNFINISHED: [&str; 5] = [
     concat!("db", "g!("),
     concat!("FIX", "ME"),
     concat!("TO", "DO"),
-    concat!("XX", "X"),
+    concat!("XX", "X:"),
 ];
 
 struct Findings(String);
@@ -108,7 +108,8 @@ fn every_file_says_what_it_is_and_fits() {
                 findings.add(file, lines, "more than 600 lines");
             }
             for (index, line) in text.lines().enumerate() {
-                if line.chars().count() > LINE_COLUMNS_MAX && !line.contains("https://") {
+                let is_table = line.contains("https://") || line.contains("──");
+                if line.chars().count() > LINE_COLUMNS_MAX && !is_table {
                     findings.add(file, index + 1, "longer than 100 columns");
                 }
                 if UNFINISHED.iter().any(|word| line.contains(word)) {
