@@ -13,7 +13,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use runtime::{Backend, CoreOptions, Deadline, Reactor, Stream, local, run};
-use support::{anywhere, beside, on_each, on_each_ring, pair, read_up_to, settle, soon};
+use support::net::{anywhere, pair, read_up_to, soon};
+use support::{beside, on_each, on_each_ring, settle};
 
 /// More than both socket buffers of a loopback connection hold.
 const LARGE_BYTES: usize = 16 << 20;
@@ -318,8 +319,7 @@ fn a_panic_costs_its_task_only() {
         });
         // It dies with a read in flight and a stream in its hands.
         reactor.spawn(async move {
-            let reading = pin!(server.read(Vec::with_capacity(64)));
-            let mut reading = reading;
+            let mut reading = pin!(server.read(Vec::with_capacity(64)));
             std::future::poll_fn(|context| {
                 assert!(reading.as_mut().poll(context).is_pending());
                 Poll::Ready(())
@@ -426,7 +426,6 @@ fn sleeping_until_the_past_is_over_at_once() {
             .sleep_until(start.before(Duration::from_secs(1)))
             .await;
         let sleeping = pin!(reactor.sleep_until(reactor.now() + Duration::from_secs(3600)));
-        let sleeping = sleeping;
         assert!(
             sleeping
                 .poll(&mut Context::from_waker(Waker::noop()))
@@ -506,13 +505,20 @@ fn a_busy_core_still_reads() {
 async fn ping_pong(reactor: &Reactor, client: Stream, server: Stream, rounds: usize) {
     let echo = beside(reactor, async move {
         for _ in 0..rounds {
-            let bytes = read_up_to(&server, 4).await.unwrap();
-            server.write_all(bytes).await.0.unwrap();
+            let bytes = read_up_to(&server, 4).await.expect("the ping arrives");
+            server.write_all(bytes).await.0.expect("the pong leaves");
         }
     });
     for _ in 0..rounds {
-        client.write_all(b"ping".to_vec()).await.0.unwrap();
-        assert_eq!(read_up_to(&client, 4).await.unwrap(), b"ping");
+        client
+            .write_all(b"ping".to_vec())
+            .await
+            .0
+            .expect("the ping leaves");
+        assert_eq!(
+            read_up_to(&client, 4).await.expect("the pong arrives"),
+            b"ping"
+        );
     }
     echo.await;
 }

@@ -1,12 +1,12 @@
 //! Runs a promise of the interface on every compiled backend, with a limit of time: on the rings
 //! once, in simulation with many seeds.
 
+pub(crate) mod net;
+
 use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use runtime::{Backend, CoreOptions, Deadline, Reactor, Stream, local, run};
+use runtime::{Backend, CoreOptions, Deadline, Reactor, local, run};
 
 /// No promise takes longer, even on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -89,39 +89,6 @@ async fn guarded(reactor: Reactor, promise: impl Future<Output = ()>) {
         .await
         .expect("the promise is kept in time");
     assert_eq!(reactor.panics(), 0, "a task panicked");
-}
-
-/// Any free port of this host.
-pub(crate) fn anywhere() -> SocketAddr {
-    "127.0.0.1:0".parse().expect("an address")
-}
-
-/// A deadline that does not matter.
-pub(crate) fn soon(reactor: &Reactor) -> Deadline {
-    Deadline::after(reactor.now(), LIMIT)
-}
-
-/// Both ends of a connection.
-pub(crate) async fn pair(reactor: &Reactor) -> io::Result<(Stream, Stream)> {
-    let listener = reactor.listen(anywhere(), 16)?;
-    let client = reactor
-        .connect(listener.address(), None, soon(reactor))
-        .await?;
-    let (server, _) = listener.accept().await?;
-    Ok((client, server))
-}
-
-/// Reads until `count` bytes are there or the peer has no more.
-pub(crate) async fn read_up_to(stream: &Stream, count: usize) -> io::Result<Vec<u8>> {
-    let mut buffer = Vec::with_capacity(count);
-    while buffer.len() < count {
-        let (result, given_back) = stream.read(buffer).await;
-        buffer = given_back;
-        if result? == 0 {
-            break;
-        }
-    }
-    Ok(buffer)
 }
 
 /// Runs `task` beside the caller and gives what it returns.
