@@ -82,9 +82,13 @@ fn missing(backend: Backend) -> io::Error {
     )
 }
 
+/// The CPUs that glibc's `cpu_set_t` has room for.
+const CPUS_MAX: usize = 1024;
+
 fn pin(cpu: Option<usize>) -> io::Result<()> {
     let Some(id) = cpu else { return Ok(()) };
-    if core_affinity::set_for_current(core_affinity::CoreId { id }) {
+    // core_affinity indexes the C library's fixed set of CPUs, and a panic there aborts.
+    if id < CPUS_MAX && core_affinity::set_for_current(core_affinity::CoreId { id }) {
         return Ok(());
     }
     Err(io::Error::new(

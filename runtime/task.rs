@@ -1,5 +1,6 @@
-//! The wrapper around every task: a panic ends the task and nothing else, and the reactor is told
-//! before each turn (monoio and glommio themselves lose the core's thread to a panic).
+//! The wrapper around every task: a panic ends the task and nothing else, and the reactor is asked
+//! before each turn (monoio and glommio themselves lose the core's thread to a panic, and monoio
+//! its core to a task that keeps waking itself).
 //!
 //! One pinned field instead of an `async` block around the task, which would hold it twice and
 //! double what an idle connection costs.
@@ -8,14 +9,15 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
 /// What a backend's core does around its tasks.
 pub(crate) trait Host {
-    /// Called before each turn of a task.
-    fn before_turn(&self);
+    /// Called before each turn; `task` tells the tasks that live apart. Whether it may take the
+    /// turn: if not, the host wakes it by `waker` once the others have had theirs.
+    fn may_take_turn(&self, task: usize, waker: &Waker) -> bool;
 
     /// Called once for a task that panicked, after what was left of it is gone.
     fn caught(&self);
@@ -43,8 +45,11 @@ impl<F: Future<Output = ()>, H: Host> Future for Guarded<F, H> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let address = std::ptr::from_ref(&*self).addr();
         let mut this = self.project();
-        this.host.before_turn();
+        if !this.host.may_take_turn(address, context.waker()) {
+            return Poll::Pending;
+        }
         // The task's own destructors run inside too: they may panic like anything else.
         let turn = catch_unwind(AssertUnwindSafe(|| {
             let Some(task) = this.task.as_mut().as_pin_mut() else {
@@ -83,7 +88,6 @@ fn text(payload: &(dyn Any + Send)) -> &str {
 mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
-    use std::task::Waker;
 
     use super::*;
 
@@ -94,8 +98,9 @@ mod tests {
     }
 
     impl Host for Rc<Counts> {
-        fn before_turn(&self) {
+        fn may_take_turn(&self, _task: usize, _waker: &Waker) -> bool {
             self.turns.set(self.turns.get() + 1);
+            true
         }
 
         fn caught(&self) {

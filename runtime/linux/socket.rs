@@ -163,7 +163,6 @@ pub(crate) fn is_quiet(owner: &impl AsRawFd) -> bool {
     // SAFETY: `owner` keeps the descriptor open until after this call.
     let fd = unsafe { view(owner.as_raw_fd()) };
     let mut byte = [std::mem::MaybeUninit::uninit()];
-    let peeked = SockRef::from(&fd)
-        .recv_with_flags(&mut byte, libc::MSG_PEEK | libc::MSG_DONTWAIT);
+    let peeked = SockRef::from(&fd).recv_with_flags(&mut byte, libc::MSG_PEEK | libc::MSG_DONTWAIT);
     matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

@@ -1,7 +1,8 @@
 //! The default backend: monoio 0.2.4 over io_uring, with SINGLE_ISSUER and COOP_TASKRUN.
 //!
 //! What monoio lacks is made up for here, each with a contract test: a panic would end the thread
-//! (`task::Guarded`); `yield_now` goes to the front of its queue (`turn`); timers stand still while
+//! (`task::Guarded`); a task that wakes itself, its `yield_now` among them, goes to the front of its
+//! queue (`turn`, `TURNS_IN_A_ROW_MAX`); timers stand still while
 //! tasks are ready (`timers`, fired every `TURNS_PER_LOOK` turns of tasks); accepted sockets lack
 //! close-on-exec (`net`); a dropped runtime may free memory the kernel still writes to (`run`).
 //! Its feature `sync` stays off: a waker used on another thread panics, which is the alarm for a
@@ -19,6 +20,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::task::Waker;
 use std::time::Duration;
 
 pub(crate) use bell::Bell;
@@ -35,6 +37,11 @@ use crate::{BellSeed, Deadline, Instant};
 /// 30 us here, so a busy core looks at its timers about every millisecond at worst.
 const TURNS_PER_LOOK: u32 = 32;
 
+/// Turns a task may take in a row. monoio puts a task that wakes itself in front of its queue, so
+/// one that always does would starve the rest of its core for ever; after this many it goes to the
+/// back. For a lone task that is busy by right, going to the back costs one system call.
+const TURNS_IN_A_ROW_MAX: u32 = 64;
+
 /// The handle of one core.
 #[derive(Clone)]
 pub(crate) struct Reactor(Rc<Core>);
@@ -44,6 +51,10 @@ pub(crate) struct Core {
     generator: Generator,
     panics: Cell<u64>,
     turns: Cell<u32>,
+    /// The task that had the last turn.
+    last_task: Cell<usize>,
+    /// Turns `last_task` took since another one had its own.
+    in_a_row: Cell<u32>,
     /// Operations the kernel may hold memory of.
     in_flight: Cell<usize>,
     timers: timers::Timers,
@@ -111,6 +122,8 @@ impl Core {
             generator: Generator::new(seed),
             panics: Cell::new(0),
             turns: Cell::new(0),
+            last_task: Cell::new(0),
+            in_a_row: Cell::new(0),
             in_flight: Cell::new(0),
             timers: timers::Timers::default(),
             turn: turn::Turn::default(),
@@ -119,7 +132,7 @@ impl Core {
 }
 
 impl Host for Rc<Core> {
-    fn before_turn(&self) {
+    fn may_take_turn(&self, task: usize, waker: &Waker) -> bool {
         let turns = self.turns.get() + 1;
         if turns == TURNS_PER_LOOK {
             self.turns.set(0);
@@ -127,6 +140,18 @@ impl Host for Rc<Core> {
         } else {
             self.turns.set(turns);
         }
+        if self.last_task.replace(task) != task {
+            self.in_a_row.set(1);
+            return true;
+        }
+        let in_a_row = self.in_a_row.get() + 1;
+        if in_a_row > TURNS_IN_A_ROW_MAX {
+            self.in_a_row.set(0);
+            self.turn.put_back(waker.clone());
+            return false;
+        }
+        self.in_a_row.set(in_a_row);
+        true
     }
 
     fn caught(&self) {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io;
 use std::mem;
 use std::rc::Rc;
+use std::task::Waker;
 
 use monoio::time::TimeDriver;
 use monoio::{IoUringDriver, Runtime, RuntimeBuilder};
@@ -56,8 +57,8 @@ struct Main {
 }
 
 impl Host for Main {
-    fn before_turn(&self) {
-        self.core.before_turn();
+    fn may_take_turn(&self, task: usize, waker: &Waker) -> bool {
+        self.core.may_take_turn(task, waker)
     }
 
     fn caught(&self) {

@@ -38,6 +38,12 @@ impl Turn {
         }
     }
 
+    /// Makes the task of `waker` ready after this round: to the back of the queue.
+    pub(super) fn put_back(&self, waker: Waker) {
+        self.yielded.borrow_mut().push(waker);
+        self.request();
+    }
+
     pub(super) fn end(&self) {
         self.is_over.set(true);
         self.request();
@@ -114,12 +120,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.has_yielded = true;
-        self.core
-            .turn
-            .yielded
-            .borrow_mut()
-            .push(context.waker().clone());
-        self.core.turn.request();
+        self.core.turn.put_back(context.waker().clone());
         Poll::Pending
     }
 }

@@ -54,7 +54,11 @@ impl Listener {
         };
         net.listeners.insert(number, state);
         drop(net);
-        Ok(Self(Rc::new(Handle { world, number, address })))
+        Ok(Self(Rc::new(Handle {
+            world,
+            number,
+            address,
+        })))
     }
 
     pub(crate) async fn accept(self) -> io::Result<(Stream, SocketAddr)> {
@@ -63,7 +67,9 @@ impl Listener {
         let result = std::future::poll_fn(|context| {
             let mut net = world.net.borrow_mut();
             let closed = || Poll::Ready(Err(io::ErrorKind::InvalidInput.into()));
-            let Some(listener) = net.listeners.get_mut(&self.0.number) else { return closed() };
+            let Some(listener) = net.listeners.get_mut(&self.0.number) else {
+                return closed();
+            };
             if !listener.is_open {
                 return closed();
             }
@@ -71,7 +77,10 @@ impl Listener {
                 listener.waiting.push(context.waker().clone());
                 return Poll::Pending;
             }
-            if world.generator().happens(world.options.faults.accept_error_ratio) {
+            if world
+                .generator()
+                .happens(world.options.faults.accept_error_ratio)
+            {
                 return Poll::Ready(Err(io::Error::from_raw_os_error(EMFILE)));
             }
             match listener.queue.pop_front() {
@@ -82,7 +91,16 @@ impl Listener {
         .await;
         operation.end();
         let (connection, peer) = result?;
-        Ok((Stream::hold(world.clone(), EndId { connection, side: Side::Server }), peer))
+        Ok((
+            Stream::hold(
+                world.clone(),
+                EndId {
+                    connection,
+                    side: Side::Server,
+                },
+            ),
+            peer,
+        ))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -101,13 +119,22 @@ impl Handle {
             return;
         }
         let mut net = world.net.borrow_mut();
-        let Some(listener) = net.listeners.get_mut(&self.number) else { return };
+        let Some(listener) = net.listeners.get_mut(&self.number) else {
+            return;
+        };
         listener.is_open = false;
         let waiting = std::mem::take(&mut listener.waiting);
         // Connections that nobody accepted are reset, as Linux does.
         for (connection, _) in std::mem::take(&mut listener.queue) {
-            let server = EndId { connection, side: Side::Server };
-            world.send(&mut net, server.peer(), super::net::Packet::Reset(server.peer()));
+            let server = EndId {
+                connection,
+                side: Side::Server,
+            };
+            world.send(
+                &mut net,
+                server.peer(),
+                super::net::Packet::Reset(server.peer()),
+            );
             world.close(&mut net, server);
         }
         drop(net);

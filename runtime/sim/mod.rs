@@ -27,6 +27,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::task::Waker;
 use std::time::Duration;
 
 pub(crate) use listener::Listener;
@@ -64,7 +65,11 @@ impl Core {
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         let task = Box::pin(Guarded::new(task, self.clone()));
-        let waker = self.world.exec.borrow_mut().spawn(&self.world.news, self.index, task);
+        let waker = self
+            .world
+            .exec
+            .borrow_mut()
+            .spawn(&self.world.news, self.index, task);
         waker.wake();
     }
 
@@ -105,7 +110,9 @@ impl Core {
 }
 
 impl Host for Core {
-    fn before_turn(&self) {}
+    fn may_take_turn(&self, _task: usize, _waker: &Waker) -> bool {
+        true
+    }
 
     fn caught(&self) {
         self.world.exec.borrow_mut().cores[self.index].panics += 1;

@@ -105,7 +105,9 @@ impl Net {
     }
 
     pub(crate) fn end(&mut self, id: EndId) -> Option<&mut End> {
-        self.connections.get_mut(&id.connection).map(|it| &mut it.ends[id.side as usize])
+        self.connections
+            .get_mut(&id.connection)
+            .map(|it| &mut it.ends[id.side as usize])
     }
 
     pub(crate) fn refuse(&mut self, address: SocketAddr, on: bool) {
@@ -117,7 +119,11 @@ impl Net {
     }
 
     pub(crate) fn streams_open(&self) -> usize {
-        self.connections.values().flat_map(|it| &it.ends).filter(|end| end.is_held).count()
+        self.connections
+            .values()
+            .flat_map(|it| &it.ends)
+            .filter(|end| end.is_held)
+            .count()
     }
 
     pub(crate) fn listeners_open(&self) -> usize {
@@ -140,9 +146,10 @@ impl Net {
     /// Whether `packet` belongs to a connection that carries nothing any more.
     fn is_lost(&self, packet: &Packet) -> bool {
         match packet {
-            Packet::Data(id, _) | Packet::Finish(id) | Packet::Reset(id) => {
-                self.connections.get(&id.connection).is_none_or(|it| it.is_stalled)
-            }
+            Packet::Data(id, _) | Packet::Finish(id) | Packet::Reset(id) => self
+                .connections
+                .get(&id.connection)
+                .is_none_or(|it| it.is_stalled),
             _ => false,
         }
     }
@@ -154,7 +161,11 @@ impl Net {
             let is_here = ip == to.ip() || (ip.is_unspecified() && it.host == to.ip());
             it.is_open && it.address.port() == to.port() && is_here
         };
-        self.listeners.iter().filter(|(_, it)| matches(it)).map(|(&number, _)| number).collect()
+        self.listeners
+            .iter()
+            .filter(|(_, it)| matches(it))
+            .map(|(&number, _)| number)
+            .collect()
     }
 }
 
@@ -200,7 +211,9 @@ impl Inner {
 
     /// A request to connect reaches its host.
     fn attempt(&self, net: &mut Net, id: Id) -> Vec<Waker> {
-        let Some(attempt) = net.attempts.get(&id) else { return Vec::new() };
+        let Some(attempt) = net.attempts.get(&id) else {
+            return Vec::new();
+        };
         let (to, from) = (attempt.to, attempt.from);
         let faults = &self.options.faults;
         if self.generator().happens(faults.connect_stall_ratio) {
@@ -214,11 +227,16 @@ impl Inner {
         if is_refused {
             self.note(Kind::Refuse, id, 0);
             let refused = Err(io::ErrorKind::ConnectionRefused.into());
-            self.after(self.network_delay(), Event::Packet(Packet::Answer(id, refused)));
+            self.after(
+                self.network_delay(),
+                Event::Packet(Packet::Answer(id, refused)),
+            );
             return Vec::new();
         }
         let chosen = listening[self.generator().below(listening.len() as u64) as usize];
-        let Some(listener) = net.listeners.get_mut(&chosen) else { return Vec::new() };
+        let Some(listener) = net.listeners.get_mut(&chosen) else {
+            return Vec::new();
+        };
         if listener.queue.len() >= listener.backlog {
             // A full backlog drops the request, as Linux does: the attempt hears nothing.
             self.note(Kind::Hold, id, 3);
@@ -227,9 +245,19 @@ impl Inner {
         listener.queue.push_back((id, from));
         let wakers = std::mem::take(&mut listener.waiting);
         let ends = [End::new(), End::new()];
-        net.connections.insert(id, Connection { server: to, ends, is_stalled: false });
+        net.connections.insert(
+            id,
+            Connection {
+                server: to,
+                ends,
+                is_stalled: false,
+            },
+        );
         self.note(Kind::Establish, id, chosen);
-        self.after(self.network_delay(), Event::Packet(Packet::Answer(id, Ok(()))));
+        self.after(
+            self.network_delay(),
+            Event::Packet(Packet::Answer(id, Ok(()))),
+        );
         self.plan_faults(id);
         wakers
     }
@@ -240,7 +268,13 @@ impl Inner {
         if self.generator().happens(faults.reset_ratio) {
             let span = self.between(Duration::ZERO, faults.within);
             for side in [Side::Client, Side::Server] {
-                self.after(span, Event::Packet(Packet::Reset(EndId { connection: id, side })));
+                self.after(
+                    span,
+                    Event::Packet(Packet::Reset(EndId {
+                        connection: id,
+                        side,
+                    })),
+                );
             }
         }
         if self.generator().happens(faults.stall_ratio) {
@@ -252,7 +286,13 @@ impl Inner {
     fn answer(&self, net: &mut Net, id: Id, answer: io::Result<()>) -> Vec<Waker> {
         let Some(attempt) = net.attempts.get_mut(&id) else {
             // The attempt was given up; a connection that comes of it is closed.
-            self.close(net, EndId { connection: id, side: Side::Client });
+            self.close(
+                net,
+                EndId {
+                    connection: id,
+                    side: Side::Client,
+                },
+            );
             return Vec::new();
         };
         attempt.answer = Some(answer);
@@ -261,7 +301,9 @@ impl Inner {
 
     fn data(&self, net: &mut Net, to: EndId, bytes: &[u8]) -> Vec<Waker> {
         self.note(Kind::Data, to.code(), bytes.len() as u64);
-        let Some(end) = net.end(to) else { return Vec::new() };
+        let Some(end) = net.end(to) else {
+            return Vec::new();
+        };
         end.pipe.in_flight_bytes -= bytes.len();
         if end.is_closed {
             self.send(net, to.peer(), Packet::Reset(to.peer()));
@@ -276,13 +318,17 @@ impl Inner {
 
     fn finish(&self, net: &mut Net, to: EndId) -> Vec<Waker> {
         self.note(Kind::Finish, to.code(), 0);
-        let Some(end) = net.end(to) else { return Vec::new() };
+        let Some(end) = net.end(to) else {
+            return Vec::new();
+        };
         end.pipe.is_finished = true;
         end.pipe.reader.take().into_iter().collect()
     }
 
     fn reset(&self, net: &mut Net, to: EndId) -> Vec<Waker> {
-        let Some(end) = net.end(to) else { return Vec::new() };
+        let Some(end) = net.end(to) else {
+            return Vec::new();
+        };
         if end.is_reset || end.is_closed {
             return Vec::new();
         }
@@ -353,7 +399,10 @@ impl Inner {
 
     pub(crate) fn reset_all(&self, address: SocketAddr) {
         let net = self.net.borrow();
-        let of_address = net.connections.iter().filter(|(_, it)| it.server == address);
+        let of_address = net
+            .connections
+            .iter()
+            .filter(|(_, it)| it.server == address);
         for (&connection, _) in of_address {
             for side in [Side::Client, Side::Server] {
                 let packet = Packet::Reset(EndId { connection, side });

@@ -37,7 +37,13 @@ impl Stream {
         }
         let (is_reading, is_writing) = (Cell::new(false), Cell::new(false));
         let is_abandoned = Cell::new(false);
-        Self(Rc::new(Handle { world, id, is_reading, is_writing, is_abandoned }))
+        Self(Rc::new(Handle {
+            world,
+            id,
+            is_reading,
+            is_writing,
+            is_abandoned,
+        }))
     }
 
     pub(crate) async fn read(self, mut buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
@@ -47,8 +53,7 @@ impl Stream {
         let Some(operation) = self.begin(Direction::Read) else {
             return (Err(io::ErrorKind::ResourceBusy.into()), buffer);
         };
-        let result =
-            std::future::poll_fn(|context| self.0.poll_read(context, &mut buffer)).await;
+        let result = std::future::poll_fn(|context| self.0.poll_read(context, &mut buffer)).await;
         self.0.flag(Direction::Read).set(false);
         operation.end();
         (result, buffer)
@@ -76,7 +81,9 @@ impl Stream {
 
     pub(crate) fn is_quiet(&self) -> bool {
         let mut net = self.0.world.net.borrow_mut();
-        let Some(end) = net.end(self.0.id) else { return false };
+        let Some(end) = net.end(self.0.id) else {
+            return false;
+        };
         let is_over = end.pipe.is_finished || end.is_read_shut || end.is_reset;
         !self.is_busy() && !is_over && end.error.is_none() && end.pipe.arrived.is_empty()
     }
@@ -118,7 +125,9 @@ impl Handle {
             return Poll::Ready(Err(io::ErrorKind::Interrupted.into()));
         }
         let mut net = world.net.borrow_mut();
-        let Some(end) = net.end(self.id) else { return Poll::Ready(Ok(0)) };
+        let Some(end) = net.end(self.id) else {
+            return Poll::Ready(Ok(0));
+        };
         let spare_bytes = buffer.capacity() - buffer.len();
         let count = self.cut(spare_bytes.min(end.pipe.arrived.len()), Direction::Read);
         if count > 0 {
@@ -152,14 +161,18 @@ impl Handle {
         let peer = self.id.peer();
         while let Some(rest) = bytes.get(*from..).filter(|rest| !rest.is_empty()) {
             let broken = || Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-            let Some(end) = net.end(self.id) else { return broken() };
+            let Some(end) = net.end(self.id) else {
+                return broken();
+            };
             if let Some(error) = end.error.take() {
                 return Poll::Ready(Err(error.into()));
             }
             if end.is_write_shut || end.is_reset {
                 return broken();
             }
-            let Some(other) = net.end(peer) else { return broken() };
+            let Some(other) = net.end(peer) else {
+                return broken();
+            };
             let room_bytes = other.pipe.room(world.options.socket_buffer_bytes);
             if room_bytes == 0 {
                 other.pipe.writer = Some(context.waker().clone());
@@ -209,8 +222,14 @@ pub(crate) struct Operation {
 
 impl Operation {
     pub(crate) fn begin(world: Rc<Inner>, stream: Option<Stream>) -> Self {
-        world.operations_in_flight.set(world.operations_in_flight.get() + 1);
-        Self { world, stream, has_ended: false }
+        world
+            .operations_in_flight
+            .set(world.operations_in_flight.get() + 1);
+        Self {
+            world,
+            stream,
+            has_ended: false,
+        }
     }
 
     pub(crate) fn end(mut self) {
@@ -221,11 +240,15 @@ impl Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         let world = &self.world;
-        world.operations_in_flight.set(world.operations_in_flight.get() - 1);
+        world
+            .operations_in_flight
+            .set(world.operations_in_flight.get() - 1);
         if self.has_ended || world.is_over.get() {
             return;
         }
-        world.operations_dropped.set(world.operations_dropped.get() + 1);
+        world
+            .operations_dropped
+            .set(world.operations_dropped.get() + 1);
         if let Some(stream) = &self.stream {
             stream.shutdown(Shutdown::Both);
         }

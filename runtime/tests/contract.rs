@@ -13,7 +13,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use runtime::{Backend, CoreOptions, Deadline, Reactor, Stream, local, run};
-use support::{anywhere, beside, on_each, on_each_ring, pair, read_up_to, settle, soon};
+use support::net::{anywhere, pair, read_up_to, soon};
+use support::{beside, on_each, on_each_ring, settle};
 
 /// More than both socket buffers of a loopback connection hold.
 const LARGE_BYTES: usize = 16 << 20;
@@ -128,8 +129,9 @@ fn shutdown_ends_a_pending_read() {
     on_each(|reactor| async move {
         let (client, _server) = pair(&reactor).await.unwrap();
         let reader = client.clone();
-        let reading =
-            beside(&reactor, async move { reader.read(Vec::with_capacity(64)).await.0 });
+        let reading = beside(&reactor, async move {
+            reader.read(Vec::with_capacity(64)).await.0
+        });
         settle(&reactor).await;
         assert!(client.is_busy());
         client.shutdown(Shutdown::Both);
@@ -144,8 +146,9 @@ fn shutdown_ends_a_write_that_waits_for_room() {
     on_each(|reactor| async move {
         let (client, _server) = pair(&reactor).await.unwrap();
         let writer = client.clone();
-        let writing =
-            beside(&reactor, async move { writer.write_all(pattern(LARGE_BYTES)).await.0 });
+        let writing = beside(&reactor, async move {
+            writer.write_all(pattern(LARGE_BYTES)).await.0
+        });
         settle(&reactor).await;
         assert!(client.is_busy());
         client.shutdown(Shutdown::Both);
@@ -163,9 +166,18 @@ fn shutdown_ends_a_pending_accept_and_refuses_new_peers() {
         settle(&reactor).await;
         listener.shutdown();
         accepting.await.expect("the pending accept fails");
-        listener.accept().await.err().expect("the next accept fails");
-        let result = reactor.connect(listener.address(), None, soon(&reactor)).await;
-        assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
+        listener
+            .accept()
+            .await
+            .err()
+            .expect("the next accept fails");
+        let result = reactor
+            .connect(listener.address(), None, soon(&reactor))
+            .await;
+        assert_eq!(
+            result.err().map(|error| error.kind()),
+            Some(ErrorKind::ConnectionRefused)
+        );
     });
 }
 
@@ -174,10 +186,12 @@ fn a_second_operation_of_a_direction_is_answered_busy() {
     on_each(|reactor| async move {
         let (client, server) = pair(&reactor).await.unwrap();
         let (reader, writer) = (client.clone(), client.clone());
-        let reading =
-            beside(&reactor, async move { reader.read(Vec::with_capacity(64)).await.0 });
-        let writing =
-            beside(&reactor, async move { writer.write_all(pattern(LARGE_BYTES)).await.0 });
+        let reading = beside(&reactor, async move {
+            reader.read(Vec::with_capacity(64)).await.0
+        });
+        let writing = beside(&reactor, async move {
+            writer.write_all(pattern(LARGE_BYTES)).await.0
+        });
         settle(&reactor).await;
         let (result, _) = client.read(Vec::with_capacity(64)).await;
         assert_eq!(result.unwrap_err().kind(), ErrorKind::ResourceBusy);
@@ -187,7 +201,10 @@ fn a_second_operation_of_a_direction_is_answered_busy() {
         // The first ones are not disturbed.
         server.write_all(b"here".to_vec()).await.0.unwrap();
         assert_eq!(reading.await.unwrap(), 4);
-        assert_eq!(read_up_to(&server, LARGE_BYTES).await.unwrap(), pattern(LARGE_BYTES));
+        assert_eq!(
+            read_up_to(&server, LARGE_BYTES).await.unwrap(),
+            pattern(LARGE_BYTES)
+        );
         writing.await.unwrap();
         assert!(!client.is_busy());
     });
@@ -199,8 +216,10 @@ fn a_connection_tells_its_peer_and_its_source_address() {
         let listener = reactor.listen(anywhere(), 16).unwrap();
         assert_ne!(listener.address().port(), 0);
         let source = "127.0.0.9".parse().unwrap();
-        let client =
-            reactor.connect(listener.address(), Some(source), soon(&reactor)).await.unwrap();
+        let client = reactor
+            .connect(listener.address(), Some(source), soon(&reactor))
+            .await
+            .unwrap();
         let (_server, peer) = listener.accept().await.unwrap();
         assert_eq!(peer.ip(), source);
         drop(client);
@@ -215,7 +234,10 @@ fn nobody_listening_is_refused() {
         listener.shutdown();
         drop(listener);
         let result = reactor.connect(address, None, soon(&reactor)).await;
-        assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
+        assert_eq!(
+            result.err().map(|error| error.kind()),
+            Some(ErrorKind::ConnectionRefused)
+        );
     });
 }
 
@@ -245,8 +267,13 @@ fn an_unanswered_connect_ends_at_its_deadline() {
 fn a_passed_deadline_connects_nowhere() {
     on_each(|reactor| async move {
         let listener = reactor.listen(anywhere(), 16).unwrap();
-        let result = reactor.connect(listener.address(), None, Deadline::at(reactor.now())).await;
-        assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::TimedOut));
+        let result = reactor
+            .connect(listener.address(), None, Deadline::at(reactor.now()))
+            .await;
+        assert_eq!(
+            result.err().map(|error| error.kind()),
+            Some(ErrorKind::TimedOut)
+        );
     });
 }
 
@@ -265,7 +292,10 @@ fn several_listeners_share_one_port() {
             });
         }
         for _ in 0..32 {
-            reactor.connect(first.address(), None, soon(&reactor)).await.unwrap();
+            reactor
+                .connect(first.address(), None, soon(&reactor))
+                .await
+                .unwrap();
         }
         while accepted.get() < 32 {
             settle(&reactor).await;
@@ -289,8 +319,7 @@ fn a_panic_costs_its_task_only() {
         });
         // It dies with a read in flight and a stream in its hands.
         reactor.spawn(async move {
-            let reading = pin!(server.read(Vec::with_capacity(64)));
-            let mut reading = reading;
+            let mut reading = pin!(server.read(Vec::with_capacity(64)));
             std::future::poll_fn(|context| {
                 assert!(reading.as_mut().poll(context).is_pending());
                 Poll::Ready(())
@@ -298,14 +327,21 @@ fn a_panic_costs_its_task_only() {
             .await;
             panic!("planted");
         });
-        assert!(read_up_to(&client, 1).await.is_ok_and(|bytes| bytes.is_empty()));
+        assert!(
+            read_up_to(&client, 1)
+                .await
+                .is_ok_and(|bytes| bytes.is_empty())
+        );
         assert_eq!(bystander.await, 7);
         assert_eq!(reactor.panics(), 1);
     };
     for &backend in support::RINGS {
         let has_ended = Rc::new(Cell::new(false));
         let end = has_ended.clone();
-        let options = CoreOptions { backend, ..CoreOptions::default() };
+        let options = CoreOptions {
+            backend,
+            ..CoreOptions::default()
+        };
         let main = |reactor| async move {
             promise(reactor).await;
             end.set(true);
@@ -318,7 +354,10 @@ fn a_panic_costs_its_task_only() {
 #[test]
 fn a_panic_of_the_main_task_ends_run_with_an_error() {
     for &backend in support::RINGS {
-        let options = CoreOptions { backend, ..CoreOptions::default() };
+        let options = CoreOptions {
+            backend,
+            ..CoreOptions::default()
+        };
         run(options, |_| async { panic!("planted") }).unwrap_err();
     }
 }
@@ -370,7 +409,10 @@ fn timers_are_never_early() {
             quantile(1.0)
         );
         // The grain plus the lateness stated at `sleep_until`; the rest is the machine's load.
-        assert!(quantile(0.0) <= 2_000, "no timer met the stated resolution: {late_us:?}");
+        assert!(
+            quantile(0.0) <= 2_000,
+            "no timer met the stated resolution: {late_us:?}"
+        );
     };
     on_each(lateness);
 }
@@ -380,10 +422,15 @@ fn sleeping_until_the_past_is_over_at_once() {
     on_each(|reactor| async move {
         let start = reactor.now();
         reactor.sleep_until(start).await;
-        reactor.sleep_until(start.before(Duration::from_secs(1))).await;
+        reactor
+            .sleep_until(start.before(Duration::from_secs(1)))
+            .await;
         let sleeping = pin!(reactor.sleep_until(reactor.now() + Duration::from_secs(3600)));
-        let sleeping = sleeping;
-        assert!(sleeping.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(
+            sleeping
+                .poll(&mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
     });
 }
 
@@ -446,7 +493,9 @@ fn a_busy_core_still_reads() {
         let (client, server) = pair(&reactor).await.unwrap();
         let is_over = Rc::new(Cell::new(false));
         let (stop, spinning) = (is_over.clone(), reactor.clone());
-        let end = beside(&reactor, async move { Spin::WakeOneself.until(&spinning, &stop).await });
+        let end = beside(&reactor, async move {
+            Spin::WakeOneself.until(&spinning, &stop).await
+        });
         ping_pong(&reactor, client, server, 50).await;
         is_over.set(true);
         end.await;
@@ -456,13 +505,20 @@ fn a_busy_core_still_reads() {
 async fn ping_pong(reactor: &Reactor, client: Stream, server: Stream, rounds: usize) {
     let echo = beside(reactor, async move {
         for _ in 0..rounds {
-            let bytes = read_up_to(&server, 4).await.unwrap();
-            server.write_all(bytes).await.0.unwrap();
+            let bytes = read_up_to(&server, 4).await.expect("the ping arrives");
+            server.write_all(bytes).await.0.expect("the pong leaves");
         }
     });
     for _ in 0..rounds {
-        client.write_all(b"ping".to_vec()).await.0.unwrap();
-        assert_eq!(read_up_to(&client, 4).await.unwrap(), b"ping");
+        client
+            .write_all(b"ping".to_vec())
+            .await
+            .0
+            .expect("the ping leaves");
+        assert_eq!(
+            read_up_to(&client, 4).await.expect("the pong arrives"),
+            b"ping"
+        );
     }
     echo.await;
 }
@@ -473,7 +529,11 @@ fn same_seed_same_draws() {
         let drawn = |seed| {
             let draws = Rc::new(RefCell::new(Vec::new()));
             let to = draws.clone();
-            let options = CoreOptions { backend, seed: Some(seed), ..CoreOptions::default() };
+            let options = CoreOptions {
+                backend,
+                seed: Some(seed),
+                ..CoreOptions::default()
+            };
             let main = |reactor: Reactor| async move {
                 to.borrow_mut().extend((0..8).map(|_| reactor.draw()));
             };
@@ -514,14 +574,25 @@ fn a_reactor_that_is_not_compiled_in_names_its_feature() {
         if support::RINGS.contains(&backend) {
             continue;
         }
-        let options = CoreOptions { backend, ..CoreOptions::default() };
+        let options = CoreOptions {
+            backend,
+            ..CoreOptions::default()
+        };
         let error = run(options, |_| async {}).unwrap_err();
-        assert!(error.to_string().contains(&format!("cargo feature `{feature}`")), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("cargo feature `{feature}`")),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn a_cpu_that_does_not_exist_is_an_error() {
-    let options = CoreOptions { cpu: Some(100_000), ..CoreOptions::default() };
+    let options = CoreOptions {
+        cpu: Some(100_000),
+        ..CoreOptions::default()
+    };
     run(options, |_| async {}).unwrap_err();
 }

@@ -1,18 +1,18 @@
 //! Runs a promise of the interface on every compiled backend, with a limit of time: on the rings
 //! once, in simulation with many seeds.
 
+pub(crate) mod net;
+
 use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use runtime::{Backend, CoreOptions, Deadline, Reactor, Stream, local, run};
+use runtime::{Backend, CoreOptions, Deadline, Reactor, local, run};
 
 /// No promise takes longer, even on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The rings that are compiled in.
-pub const RINGS: &[Backend] = &[
+pub(crate) const RINGS: &[Backend] = &[
     #[cfg(feature = "monoio")]
     Backend::Monoio,
     #[cfg(feature = "glommio")]
@@ -21,10 +21,10 @@ pub const RINGS: &[Backend] = &[
 
 /// Worlds per promise.
 #[cfg(feature = "sim")]
-pub const SEEDS: std::ops::Range<u64> = 0..32;
+pub(crate) const SEEDS: std::ops::Range<u64> = 0..32;
 
 /// Runs `promise` on each backend; no task of it may panic.
-pub fn on_each<F>(promise: impl Fn(Reactor) -> F)
+pub(crate) fn on_each<F>(promise: impl Fn(Reactor) -> F)
 where
     F: Future<Output = ()> + 'static,
 {
@@ -36,79 +36,67 @@ where
 }
 
 /// Runs `promise` on each ring.
-pub fn on_each_ring<F>(promise: impl Fn(Reactor) -> F)
+pub(crate) fn on_each_ring<F>(promise: impl Fn(Reactor) -> F)
 where
     F: Future<Output = ()> + 'static,
 {
     for &backend in RINGS {
-        let options = CoreOptions { backend, seed: Some(1), ..CoreOptions::default() };
-        let result = run(options, |reactor| guarded(reactor.clone(), promise(reactor)));
+        let options = CoreOptions {
+            backend,
+            seed: Some(1),
+            ..CoreOptions::default()
+        };
+        let result = run(options, |reactor| {
+            guarded(reactor.clone(), promise(reactor))
+        });
         result.unwrap_or_else(|error| panic!("broken on {backend:?}: {error}"));
     }
 }
 
 /// Runs `promise` in one world. Nothing it started may be left behind.
 #[cfg(feature = "sim")]
-pub fn in_world<F>(seed: u64, options: runtime::sim::Options, promise: impl Fn(Reactor) -> F)
+pub(crate) fn in_world<F>(seed: u64, options: runtime::sim::Options, promise: impl Fn(Reactor) -> F)
 where
     F: Future<Output = ()> + 'static,
 {
     let world = runtime::sim::World::new(seed, options);
     let reactor = world.core("core", "127.0.0.1".parse().expect("an address"));
     let has_ended = local::Event::new();
-    let (task, end) = (guarded(reactor.clone(), promise(reactor.clone())), has_ended.clone());
+    let (task, end) = (
+        guarded(reactor.clone(), promise(reactor.clone())),
+        has_ended.clone(),
+    );
     reactor.spawn(async move {
         task.await;
         end.set();
     });
     let limit = world.now() + LIMIT * 2;
-    assert!(world.run_until(limit, || has_ended.is_set()), "broken in the world of seed {seed}");
+    assert!(
+        world.run_until(limit, || has_ended.is_set()),
+        "broken in the world of seed {seed}"
+    );
     let census = world.census();
-    assert_eq!((census.panics, census.operations_dropped), (0, 0), "seed {seed}: {census:?}");
+    assert_eq!(
+        (census.panics, census.operations_dropped),
+        (0, 0),
+        "seed {seed}: {census:?}"
+    );
 }
 
 async fn guarded(reactor: Reactor, promise: impl Future<Output = ()>) {
     let deadline = Deadline::after(reactor.now(), LIMIT);
-    local::timeout(&reactor, deadline, promise).await.expect("the promise is kept in time");
+    local::timeout(&reactor, deadline, promise)
+        .await
+        .expect("the promise is kept in time");
     assert_eq!(reactor.panics(), 0, "a task panicked");
 }
 
-/// Any free port of this host.
-pub fn anywhere() -> SocketAddr {
-    "127.0.0.1:0".parse().expect("an address")
-}
-
-/// A deadline that does not matter.
-pub fn soon(reactor: &Reactor) -> Deadline {
-    Deadline::after(reactor.now(), LIMIT)
-}
-
-/// Both ends of a connection.
-pub async fn pair(reactor: &Reactor) -> io::Result<(Stream, Stream)> {
-    let listener = reactor.listen(anywhere(), 16)?;
-    let client = reactor.connect(listener.address(), None, soon(reactor)).await?;
-    let (server, _) = listener.accept().await?;
-    Ok((client, server))
-}
-
-/// Reads until `count` bytes are there or the peer has no more.
-pub async fn read_up_to(stream: &Stream, count: usize) -> io::Result<Vec<u8>> {
-    let mut buffer = Vec::with_capacity(count);
-    while buffer.len() < count {
-        let (result, given_back) = stream.read(buffer).await;
-        buffer = given_back;
-        if result? == 0 {
-            break;
-        }
-    }
-    Ok(buffer)
-}
-
 /// Runs `task` beside the caller and gives what it returns.
-pub fn beside<T: 'static>(
-    reactor: &Reactor,
-    task: impl Future<Output = T> + 'static,
-) -> impl Future<Output = T> {
+pub(crate) fn beside<T, F>(reactor: &Reactor, task: F) -> impl Future<Output = T> + use<T, F>
+where
+    T: 'static,
+    F: Future<Output = T> + 'static,
+{
     let (sender, receiver) = local::oneshot();
     reactor.spawn(async move {
         let _ = sender.send(task.await);
@@ -117,9 +105,11 @@ pub fn beside<T: 'static>(
 }
 
 /// Lets everything that is ready run, a few times over.
-pub async fn settle(reactor: &Reactor) {
+pub(crate) async fn settle(reactor: &Reactor) {
     for _ in 0..8 {
         reactor.yield_now().await;
     }
-    reactor.sleep_until(reactor.now() + Duration::from_millis(5)).await;
+    reactor
+        .sleep_until(reactor.now() + Duration::from_millis(5))
+        .await;
 }
