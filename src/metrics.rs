@@ -8,7 +8,7 @@
 //!
 //! `metrics.txt` lists every exported series; `render` writes them, and a test holds
 //! `docs/metrics.md` against the list. Recording allocates only when a series is seen for the first
-//! time: 139 KiB for one of 3 digits, 19 KiB for one of 2.
+//! time: 136 KiB for one of 3 digits, 20 KiB for one of 2.
 
 pub mod timing;
 pub mod seen;
@@ -111,7 +111,7 @@ impl ShardMetrics {
     }
 
     /// Publishes what was seen so far, with `gauges`. Copies the histograms that changed since the
-    /// last but one time: about 15 us each.
+    /// last but one time: 9 us each for 3 digits, 0.6 us for 2.
     pub fn publish(&mut self, gauges: Gauges, to: &Published) {
         let mut next = self.spare.take();
         match next.as_mut().and_then(Arc::get_mut) {

@@ -32,7 +32,7 @@ type Name = (String, u16);
 pub struct DnsTable(BTreeMap<Name, Vec<SocketAddr>>);
 
 impl DnsTable {
-    /// The addresses of `url`'s host, with its port, in the resolver's order; none: not known (yet).
+    /// The addresses of `url`'s host, with its port, in the resolver's order; none: not known.
     pub fn addresses(&self, url: &Url) -> Option<&[SocketAddr]> {
         self.0
             .get(&name(url)?)

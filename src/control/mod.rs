@@ -30,6 +30,9 @@ pub use limits::raise_descriptor_limit;
 /// How often it is looked whether cores still publish.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
+/// What a shell gives for a process that SIGINT ended.
+const STATUS_INTERRUPTED: i32 = 130;
+
 /// What control works with.
 pub struct Inputs {
     /// What the cores share.
@@ -171,7 +174,8 @@ async fn watch_cores(state: Arc<State>) {
     }
 }
 
-/// SIGTERM and SIGINT begin the drain; a second one ends the process at once.
+/// SIGTERM and SIGINT begin the drain. A person who asks again (SIGINT) is not made to wait; a
+/// supervisor that repeats SIGTERM is, for it has SIGKILL.
 async fn watch_signals(state: Arc<State>) {
     let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
     let [Ok(mut terminate), Ok(mut interrupt)] = kinds.map(signal) else {
@@ -179,15 +183,16 @@ async fn watch_signals(state: Arc<State>) {
         return;
     };
     loop {
-        let name = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        };
-        if state.is_draining() {
-            tracing::warn!(name, "a second signal: ending without waiting for requests");
-            std::process::exit(1);
+        tokio::select! {
+            _ = terminate.recv() => state.drain("SIGTERM"),
+            _ = interrupt.recv() => {
+                if state.is_draining() {
+                    tracing::warn!("asked again: ending without waiting for requests");
+                    std::process::exit(STATUS_INTERRUPTED);
+                }
+                state.drain("SIGINT");
+            }
         }
-        state.drain(name);
     }
 }
 

@@ -61,7 +61,7 @@ mod tests {
         let process = parse(
             "Name:\tx\nVmSize:\t   2048 kB\nVmRSS:\t 1024 kB\nThreads:\t3\n",
             stat,
-            "Limit  Soft Limit Hard Limit Units\nMax open files            1024      4096   files\n",
+            "Limit  Soft Limit Hard Limit Units\nMax open files   1024   4096   files\n",
             "cpu 1 2\nbtime 1700000000\n",
         );
         assert_eq!(process.resident_bytes, 1 << 20);

@@ -1,6 +1,7 @@
 //! `/v1/status`: where everything stands, of each core and of the instance. Pure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use shards::breaker::State as Breaker;
@@ -133,6 +134,11 @@ fn hedging(cores: &Snapshots, seen: &Seen, settings: &Settings) -> Value {
     })
 }
 
+/// A delay in milliseconds; null where it was not worked out yet.
+fn known(delay: Option<Duration>) -> Value {
+    ms(delay.filter(|delay| !delay.is_zero()))
+}
+
 fn breaker(state: Breaker) -> &'static str {
     match state {
         Breaker::Closed => "closed",
@@ -182,7 +188,7 @@ fn engines(cores: &Snapshots, seen: &Seen, settings: &Settings) -> Vec<Value> {
             "opened": of_cores.iter().map(|engine| engine.opened_total).sum::<u64>(),
             "reused": of_cores.iter().map(|engine| engine.reused_total).sum::<u64>(),
             "ewma_max_ms": ms(of_cores.iter().filter_map(|engine| engine.ewma).max()),
-            "late_after_max_ms": ms(
+            "late_after_max_ms": known(
                 of_cores.iter().flat_map(|engine| engine.late_after).max()
             ),
             "valid_ratio": (evidence > 0).then(|| valid as f64 / evidence as f64),
@@ -248,7 +254,7 @@ fn engine_of_core(name: &str, engine: &EngineGauges) -> Value {
         "ewma_ms": ms(engine.ewma),
         "valid_ratio": engine.valid_ratio,
         "late_after_ms": Class::ALL.iter().zip(engine.late_after).map(|(class, delay)| {
-            (class.name().to_owned(), ms(Some(delay)))
+            (class.name().to_owned(), known(Some(delay)))
         }).collect::<serde_json::Map<_, _>>(),
     })
 }

@@ -59,7 +59,7 @@ pub struct EngineGauges {
     pub idle: usize,
     /// How long it is still left alone because it asked for it.
     pub rests_for: Duration,
-    /// When a call to it counts as late, by class.
+    /// When a call to it counts as late, by class; zero: not worked out yet.
     pub late_after: [Duration; Class::ALL.len()],
     /// Connections opened to it since the start.
     pub opened_total: u64,

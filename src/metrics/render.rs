@@ -201,7 +201,11 @@ fn requests(page: &mut Page, seen: &Seen) {
         page.histogram(&[&endpoint.name()], &seen.own[endpoint.index()]);
     }
     page.series("hedgerow_edge_stage_duration_seconds");
-    for (stage, timing) in seen::STAGES.iter().zip(&seen.by_stage) {
+    let reached = seen::STAGES
+        .iter()
+        .zip(&seen.by_stage)
+        .filter(|(_, timing)| timing.count() > 0);
+    for (stage, timing) in reached {
         page.histogram(&[stage], timing);
     }
 }
@@ -325,7 +329,9 @@ fn engines_by_core(page: &mut Page, cores: &[Option<Arc<Snapshot>>], instance: &
     newest.map(|core| page.value(&[], core.gauges.last_chance_tokens));
     page.series("hedgerow_engine_late_after_seconds");
     for (core, engine, gauges) in each_engine(cores, instance) {
-        for (class, delay) in Class::ALL.iter().zip(gauges.late_after) {
+        let known = Class::ALL.iter().zip(gauges.late_after);
+        // Zero: no request of the class has asked for it yet.
+        for (class, delay) in known.filter(|(_, delay)| !delay.is_zero()) {
             page.value(&[&core, engine, &class.name()], delay.as_secs_f64());
         }
     }

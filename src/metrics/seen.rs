@@ -1,5 +1,5 @@
 //! Counters and histograms of one core, or of several merged. Plain data: recording is a few
-//! additions and up to nine histogram entries a request (about 0.1 us together).
+//! additions and up to nine histogram entries a request (50 to 70 ns for all nine).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -11,9 +11,9 @@ const LONGEST_US: u64 = 60_000_000;
 /// How finely times are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Digits {
-    /// Within 1 %: 19 KiB.
+    /// Within 1 %: 20 KiB.
     Two,
-    /// Within 0.1 %: 139 KiB.
+    /// Within 0.1 %: 136 KiB.
     Three,
 }
 
