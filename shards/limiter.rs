@@ -1,11 +1,13 @@
 //! How many requests one core holds at once, adapted every interval to *our own* queueing.
 //!
 //! `next = limit * clamp(baseline / sample, 0.5, 1) + sqrt(limit)`, within its bounds. Both
-//! quantities are the 90th percentile of our own time: stage time and reactor lateness, never an
-//! engine's. (Comparing the least latency seen with the 90th percentile of all latency, natural
-//! variance alone holds the gradient below 0.5, and the limit settles at 4.) `sample` is that of
-//! the interval, `baseline` its slow past while uncongested, between 2 ms (the timers' own
-//! coarseness) and 10 ms (more is congestion, whatever the past was).
+//! quantities are the median of our own time: stage time and reactor lateness, never an engine's.
+//! (Comparing the least latency seen with the 90th percentile of all latency, natural variance
+//! alone holds the gradient below 0.5, and the limit settles at 4. The median, because a core that
+//! is saturated delays every request, while one that its machine takes away for some milliseconds
+//! delays a few.) `sample` is that of the interval, `baseline` its slow past while uncongested,
+//! between 10 ms (a third of the 30 ms that own code may take of a request) and 20 ms (more is
+//! congestion, whatever the past was).
 //!
 //! The limit grows only when arrivals find half of it in use, so fast failures, which leave at
 //! once, do not raise it. Batch has a limit of its own, at most the interactive one, and yields
@@ -17,11 +19,11 @@ use runtime::Instant;
 use std::time::Duration;
 
 /// The quantile of own time that is compared.
-const QUANTILE: f64 = 0.9;
-/// The least baseline: a 1 ms timer wheel that fires 1 ms late is not congestion.
-const BASELINE_MIN: Duration = Duration::from_millis(2);
-/// The greatest: own code has about 30 ms of a request, and a third of it waiting is too much.
-const BASELINE_MAX: Duration = Duration::from_millis(10);
+const QUANTILE: f64 = 0.5;
+/// The least baseline: shorter waits are the machine's, not congestion.
+const BASELINE_MIN: Duration = Duration::from_millis(10);
+/// The greatest: own code has about 30 ms of a request.
+const BASELINE_MAX: Duration = Duration::from_millis(20);
 /// How slowly the baseline follows.
 const BASELINE_MEMORY: Duration = Duration::from_secs(60);
 /// Samples without which an interval says nothing; they are kept for the next one.
