@@ -256,7 +256,7 @@ mod tests {
         let poor = Candidate { quality: 0.001, ..engine(1, 1.0) };
         let good = Candidate { quality: 1000.0, ..engine(0, 900.0) };
         for step in 0..1000 {
-            let chance = Chance { explore: 0.0, pick: f64::from(step) / 1000.0, second: 0.0 };
+            let chance = Chance { explore: 0.0, pick: (f64::from(step) + 0.5) / 1000.0, second: 0.0 };
             assert_eq!(first(&[poor, good], &settings, LEFT, chance), Ok(good));
         }
     }

@@ -24,9 +24,12 @@ const DEPTH_MAX: usize = 32;
 /// The project's documents: where each would be found on the web, and its text.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("readme", include_str!("../../../README.md")),
+    ("architecture", include_str!("../../../ARCHITECTURE.md")),
+    ("changelog", include_str!("../../../CHANGELOG.md")),
     ("style", include_str!("../../../STYLE.md")),
     ("docs/config", include_str!("../../../docs/config.md")),
     ("docs/engines", include_str!("../../../docs/engines.md")),
+    ("docs/metrics", include_str!("../../../docs/metrics.md")),
     (
         "docs/operations",
         include_str!("../../../docs/operations.md"),

@@ -29,7 +29,7 @@ pub enum Found {
 impl Scan {
     /// Looks at what is new in `bytes`, which begin with the head's first byte and only ever grow.
     pub fn advance(&mut self, bytes: &[u8]) -> Found {
-        if self.looked < FIRST_WORD_BYTES_MAX
+        if self.looked <= FIRST_WORD_BYTES_MAX
             && let Err(fault) = first_word(bytes)
         {
             return Found::Fault(fault);
