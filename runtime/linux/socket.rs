@@ -8,16 +8,13 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// A bound, listening socket with SO_REUSEPORT, SO_REUSEADDR and TCP_NODELAY, which the
-/// connections it accepts inherit. `is_blocking` as the backend wants it.
+/// connections it accepts inherit. Blocking: io_uring hands `EAGAIN` of a non-blocking socket to the
+/// caller instead of waiting for it.
 ///
 /// # Errors
 /// The operating system's.
-pub(crate) fn listening(at: SocketAddr, backlog: u32, mode: Mode) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(at),
-        mode.of(Type::STREAM),
-        Some(Protocol::TCP),
-    )?;
+pub(crate) fn listening(at: SocketAddr, backlog: u32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_tcp_nodelay(true)?;
@@ -28,27 +25,6 @@ pub(crate) fn listening(at: SocketAddr, backlog: u32, mode: Mode) -> io::Result<
     socket.bind(&at.into())?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     Ok(socket)
-}
-
-/// Whether calls on a socket wait. monoio wants `Blocking`: io_uring hands `EAGAIN` of a
-/// non-blocking socket to the caller instead of waiting for it.
-#[derive(Clone, Copy)]
-pub(crate) enum Mode {
-    #[cfg(feature = "monoio")]
-    Blocking,
-    #[cfg(feature = "glommio")]
-    NonBlocking,
-}
-
-impl Mode {
-    fn of(self, kind: Type) -> Type {
-        match self {
-            #[cfg(feature = "monoio")]
-            Self::Blocking => kind,
-            #[cfg(feature = "glommio")]
-            Self::NonBlocking => kind.nonblocking(),
-        }
-    }
 }
 
 /// What a call of connect(2) came to.
@@ -128,18 +104,16 @@ pub(crate) fn outcome(owner: &impl AsRawFd) -> io::Result<()> {
 ///
 /// # Errors
 /// The operating system's.
-#[cfg(feature = "monoio")]
 pub(crate) fn make_blocking(owner: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: `owner` keeps the descriptor open until after this call.
     let fd = unsafe { view(owner.as_raw_fd()) };
     SockRef::from(&fd).set_nonblocking(false)
 }
 
-/// Sets close-on-exec, which monoio's accept does not.
+/// Sets close-on-exec, which monoio's accept does not, and glommio's not always.
 ///
 /// # Errors
 /// The operating system's.
-#[cfg(feature = "monoio")]
 pub(crate) fn close_on_exec(owner: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: F_SETFD takes an integer; `owner` keeps the descriptor open until after this call.
     let result = unsafe { libc::fcntl(owner.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };

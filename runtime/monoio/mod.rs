@@ -101,7 +101,7 @@ impl Reactor {
     }
 
     pub(crate) fn listen(&self, at: SocketAddr, backlog: u32) -> io::Result<Listener> {
-        let socket = socket::listening(at, backlog, socket::Mode::Blocking)?;
+        let socket = socket::listening(at, backlog)?;
         Listener::new(self.0.clone(), socket)
     }
 
