@@ -36,7 +36,8 @@ const SPAN: Duration = Duration::from_secs(10);
 const RATE_PER_S: f64 = 200.0;
 /// Enough for every request that arrives within the freeze.
 const CONNECTIONS_MANY: usize = 1_000;
-/// As a closed loop would have: requests wait for a connection, and only the intended time knows it.
+/// As a closed loop would have: requests wait for a connection, and only the intended time knows
+/// it.
 const CONNECTIONS_FEW: usize = 20;
 const QUICK: Duration = Duration::from_millis(5);
 const SLOW: Duration = Duration::from_millis(300);

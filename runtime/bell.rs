@@ -78,8 +78,9 @@ impl Ringer {
 }
 
 impl Bell {
-    /// Returns at once if `has_mail` holds, else when the bell rings (perhaps spuriously). The check
-    /// is made after the bell is armed, so a letter posted before its ring is never slept over.
+    /// Returns at once if `has_mail` holds, else when the bell rings (perhaps spuriously). The
+    /// check is made after the bell is armed, so a letter posted before its ring is never slept
+    /// over.
     ///
     /// # Cancel
     /// Safe: the bell stays armed and the next `wait` goes on from there.

@@ -1,9 +1,9 @@
 //! The head of a request, as every later stage sees it: borrowed from the connection's buffer, and
 //! free of any trace of the protocol's version, so that HTTP/1.1 and HTTP/2 fill the same struct.
 //!
-//! The codec has checked it before anyone sees it: one host, a target of printable ASCII, names that
-//! are tokens, values without CR, LF and NUL. Values may hold any other byte, so they are bytes here;
-//! what is text to a stage, that stage must prove.
+//! The codec has checked it before anyone sees it: one host, a target of printable ASCII, names
+//! that are tokens, values without CR, LF and NUL. Values may hold any other byte, so they are
+//! bytes here; what is text to a stage, that stage must prove.
 
 /// A field of a head: `name` as sent (a token, any case) and `value` without surrounding blanks.
 pub use httparse::Header as Field;

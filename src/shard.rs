@@ -28,12 +28,10 @@ use crate::engines::state::EngineState;
 use crate::gateway::{Gateway, Words};
 use crate::mail::{LEASE_GRACE, Lease, Letter};
 use crate::metrics::{EdgeCounts, Gauges, Published, ShardMetrics};
-use crate::model::{
-    Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal,
-};
-use crate::shipped::{Shipped, ShippedPage};
+use crate::model::{Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal};
 use crate::reply::Reply;
 use crate::router::{self, Candidate, Chance, Eligibility};
+use crate::shipped::{Shipped, ShippedPage};
 
 /// Flights of one core at most: the limiter's own maximum, so that it decides and not this.
 const FLIGHTS_MAX: usize = 8_192;
@@ -142,9 +140,19 @@ impl Shard {
             compiler: Compiler::new(&settings),
             cache: Cache::new(&settings, cores, FLIGHTS_MAX),
             ledger: Ledger::new(LEASES_MAX),
-            engines: ids.map(|id| Rc::new(EngineState::new(id, settings.clone()))).collect(),
-            names: settings.engines.iter().map(|engine| engine.name.clone()).collect(),
-            weights: settings.engines.iter().map(|engine| engine.quality).collect(),
+            engines: ids
+                .map(|id| Rc::new(EngineState::new(id, settings.clone())))
+                .collect(),
+            names: settings
+                .engines
+                .iter()
+                .map(|engine| engine.name.clone())
+                .collect(),
+            weights: settings
+                .engines
+                .iter()
+                .map(|engine| engine.quality)
+                .collect(),
             metrics: RefCell::new(ShardMetrics::new(&settings)),
             probe: Probe::default(),
             heard_in_flight: RefCell::new(vec![Vec::new(); cores]),
@@ -185,7 +193,8 @@ impl Shard {
         arrived: Instant,
         now: Instant,
     ) -> Result<Admitted, (Refusal, Option<RateState>)> {
-        self.gateway.admit(head, endpoint, arrived, now, &self.limiter)
+        self.gateway
+            .admit(head, endpoint, arrived, now, &self.limiter)
     }
 
     /// Posts a letter and wakes its reader; false if the lane is full.
@@ -229,7 +238,11 @@ impl Shard {
             };
             return self.tell(asker, key, Word::Found(page.detached()));
         }
-        let word = if self.lease_here(key, asker) { Word::Granted } else { Word::Queued };
+        let word = if self.lease_here(key, asker) {
+            Word::Granted
+        } else {
+            Word::Queued
+        };
         self.tell(asker, key, word);
     }
 
@@ -253,7 +266,11 @@ impl Shard {
             return;
         }
         for waiting in self.ledger.answered(key, holder) {
-            self.tell(waiting, key, crate::cache::lease::Reply::Answer(shipped.detached()));
+            self.tell(
+                waiting,
+                key,
+                crate::cache::lease::Reply::Answer(shipped.detached()),
+            );
         }
     }
 
@@ -278,7 +295,11 @@ impl Shard {
 
     /// Whether any engine that serves `plan` could answer within `left`.
     pub fn has_time(&self, plan: &Plan, left: Duration) -> bool {
-        let mut serving = self.engines.iter().filter(|engine| engine.serves(plan)).peekable();
+        let mut serving = self
+            .engines
+            .iter()
+            .filter(|engine| engine.serves(plan))
+            .peekable();
         serving.peek().is_none() || serving.any(|engine| engine.settings().min_useful <= left)
     }
 
@@ -311,7 +332,10 @@ impl Shard {
                 generation,
             });
         }
-        Field { candidates, retry_at: retry_at.unwrap_or(now) }
+        Field {
+            candidates,
+            retry_at: retry_at.unwrap_or(now),
+        }
     }
 
     /// The delay after which a call to `engine` counts as late.
@@ -340,7 +364,11 @@ impl Shard {
 
     /// Random numbers for one choice.
     pub fn chance(&self) -> Chance {
-        Chance { explore: self.unit(), pick: self.unit(), second: self.unit() }
+        Chance {
+            explore: self.unit(),
+            pick: self.unit(),
+            second: self.unit(),
+        }
     }
 
     /// A random number in 0..1.
@@ -380,12 +408,17 @@ impl Shard {
             lateness_max: self.lateness_max.replace(Duration::ZERO),
             hedge_tokens: self.commons.hedges.tokens(),
             last_chance_tokens: self.commons.last_chances.tokens(),
-            engines: self.engines.iter().map(|engine| engine.gauges(now)).collect(),
+            engines: self
+                .engines
+                .iter()
+                .map(|engine| engine.gauges(now))
+                .collect(),
         };
         self.metrics.borrow_mut().publish(gauges, to);
     }
 
-    /// Time a request spent in our own hands, or that the reactor was late: what the limiter senses.
+    /// Time a request spent in our own hands, or that the reactor was late: what the limiter
+    /// senses.
     pub fn observe_own(&self, own: Duration) {
         let now = self.reactor.now();
         self.limiter.borrow_mut().observe_own(now, own);
@@ -415,7 +448,10 @@ pub struct Pass {
 impl Pass {
     /// For a request that the gateway let into `lane`.
     pub fn new(shard: &Rc<Shard>, lane: Lane) -> Self {
-        Self { shard: shard.clone(), lane }
+        Self {
+            shard: shard.clone(),
+            lane,
+        }
     }
 }
 
@@ -481,7 +517,9 @@ impl Service for Shard {
         };
         let own = trail.own();
         self.observe_own(own);
-        self.metrics.borrow_mut().request(reply, sent.is_complete, trail.total(), own);
+        self.metrics
+            .borrow_mut()
+            .request(reply, sent.is_complete, trail.total(), own);
     }
 }
 

@@ -1,8 +1,9 @@
 //! A request's trail: one stamp per stage it has passed. The stages' times become `Server-Timing`
 //! and, after the last byte, metrics.
 //!
-//! A stamp of `Instant::ZERO` means that the stage was not reached; stamps never go backwards. Spans
-//! are measured from the latest earlier stage that was reached, so a hit in L1 shows no engine.
+//! A stamp of `Instant::ZERO` means that the stage was not reached; stamps never go backwards.
+//! Spans are measured from the latest earlier stage that was reached, so a hit in L1 shows no
+//! engine.
 
 use std::time::Duration;
 

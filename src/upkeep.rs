@@ -63,14 +63,23 @@ pub async fn run(shard: Rc<Shard>, published: Arc<Published>) {
 
 /// Tells every other core the absolute numbers, if they changed since last told.
 fn gossip(shard: &Rc<Shard>, told: &mut Vec<u32>) {
-    let in_flight: Vec<u32> = shard.engines.iter().map(|engine| engine.in_flight()).collect();
+    let in_flight: Vec<u32> = shard
+        .engines
+        .iter()
+        .map(|engine| engine.in_flight())
+        .collect();
     if in_flight == *told {
         return;
     }
     for core in 0..shard.cores() {
         let to = CoreId(core as u16);
         if to != shard.me() {
-            shard.send(to, Letter::Gossip(Gossip { in_flight: in_flight.clone() }));
+            shard.send(
+                to,
+                Letter::Gossip(Gossip {
+                    in_flight: in_flight.clone(),
+                }),
+            );
         }
     }
     *told = in_flight;
@@ -117,9 +126,13 @@ async fn fill_pool(shard: &Rc<Shard>, engine: &Rc<EngineState>) {
         if held >= engine.settings().connections_per_core {
             return;
         }
-        let Some(address) = engine.address() else { return };
+        let Some(address) = engine.address() else {
+            return;
+        };
         let deadline = Deadline::after(shard.reactor.now(), WARM_CONNECT_MAX);
-        let Ok(stream) = shard.reactor.connect(address, None, deadline).await else { return };
+        let Ok(stream) = shard.reactor.connect(address, None, deadline).await else {
+            return;
+        };
         engine.opened();
         drop(engine.pool.borrow_mut().give(shard.reactor.now(), stream));
     }

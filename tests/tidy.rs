@@ -50,7 +50,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file below `folder`, by its path from the root; build products and dot folders are left out.
+/// Every file below `folder`, by its path from the root; build products and dot folders are left
+/// out.
 fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];

@@ -23,8 +23,8 @@ use crate::{Deadline, Instant};
 pub(crate) struct Stream(Rc<Inner>);
 
 struct Inner {
-    /// glommio reads and writes by `&mut`, but keeps the two directions apart inside; it is borrowed
-    /// for one poll at a time.
+    /// glommio reads and writes by `&mut`, but keeps the two directions apart inside; it is
+    /// borrowed for one poll at a time.
     tcp: RefCell<TcpStream>,
     is_reading: Cell<bool>,
     is_writing: Cell<bool>,

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// A bound, listening socket with SO_REUSEPORT, SO_REUSEADDR and TCP_NODELAY, which the
-/// connections it accepts inherit. Blocking: io_uring hands `EAGAIN` of a non-blocking socket to the
-/// caller instead of waiting for it.
+/// connections it accepts inherit. Blocking: io_uring hands `EAGAIN` of a non-blocking socket to
+/// the caller instead of waiting for it.
 ///
 /// # Errors
 /// The operating system's.

@@ -1,8 +1,8 @@
 //! The default backend: monoio 0.2.4 over io_uring, with SINGLE_ISSUER and COOP_TASKRUN.
 //!
 //! What monoio lacks is made up for here, each with a contract test: a panic would end the thread
-//! (`task::Guarded`); a task that wakes itself, its `yield_now` among them, goes to the front of its
-//! queue (`turn`, `TURNS_IN_A_ROW_MAX`); timers stand still while
+//! (`task::Guarded`); a task that wakes itself, its `yield_now` among them, goes to the front of
+//! its queue (`turn`, `TURNS_IN_A_ROW_MAX`); timers stand still while
 //! tasks are ready (`timers`, fired every `TURNS_PER_LOOK` turns of tasks); accepted sockets lack
 //! close-on-exec (`net`); a dropped runtime may free memory the kernel still writes to (`run`).
 //! Its feature `sync` stays off: a waker used on another thread panics, which is the alarm for a

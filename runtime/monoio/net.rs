@@ -104,7 +104,8 @@ impl Inner {
     ) -> impl Future<Output = (io::Result<usize>, Spare)> + use<> + 'static {
         // SAFETY: `read` uses the reference only while it makes the operation, which holds the
         // descriptor by a count of its own and no reference to the stream; no other reference is
-        // alive meanwhile, since nothing is called back. monoio's own split halves rest on the same.
+        // alive meanwhile, since nothing is called back. monoio's own split halves rest on the
+        // same.
         let tcp: &'static mut TcpStream = unsafe { &mut *self.tcp.get() };
         tcp.read(spare)
     }

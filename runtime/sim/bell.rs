@@ -1,5 +1,5 @@
-//! A bell in a world: the same flag as a real one (a ring to a core that is awake does nothing), and
-//! a delay before it is heard.
+//! A bell in a world: the same flag as a real one (a ring to a core that is awake does nothing),
+//! and a delay before it is heard.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -216,8 +216,8 @@ impl Exec {
         self.cores[core].tasks -= 1;
     }
 
-    /// After the turn of `slot`: who yielded in it waits for everyone who is ready now, and who waited
-    /// for `slot` waits for one less. Gives those who waited enough: wake each, then `woke`.
+    /// After the turn of `slot`: who yielded in it waits for everyone who is ready now, and who
+    /// waited for `slot` waits for one less. Gives those who waited enough: wake each, then `woke`.
     pub(crate) fn settle_yields(&mut self, slot: Slot, core: usize) -> Vec<Due> {
         for (core, waker) in mem::take(&mut self.yields) {
             let of_core = |slot: &&Slot| self.places[slot.0].core == core;
@@ -253,8 +253,8 @@ impl Exec {
             .collect()
     }
 
-    /// After a yielded task was woken: those behind it wait for its turn, if that is what came of it
-    /// (its task may have ended, or not be interested any more).
+    /// After a yielded task was woken: those behind it wait for its turn, if that is what came of
+    /// it (its task may have ended, or not be interested any more).
     pub(crate) fn woke(&mut self, core: usize, id: u64, slot: Slot) {
         let resting = self.places[slot.0].resting.as_ref();
         let is_queued = resting.is_some_and(|resting| {

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The settings of a world. `Default` is a healthy network: 50 to 500 us, monoio's timers, no fault.
+/// The settings of a world. `Default` is a healthy network: 50 to 500 us, monoio's timers, no
+/// fault.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The least and the most time a segment takes, one way.

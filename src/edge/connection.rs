@@ -2,7 +2,8 @@
 //!
 //! Between requests it holds a 2 KiB buffer with a read pending, and nothing else: that read *is*
 //! the idle state. While an answer is being made one read stays in flight beside it, so that a peer
-//! that leaves is noticed; a read is never dropped, it is kept for the next request or, at the end,
+//! that leaves is noticed. It has a buffer of its own, so that pipelined bytes already here can be
+//! used before it returns. A read is never dropped: it is kept for the next request or, at the end,
 //! shut down and awaited.
 
 use std::future::Future;
@@ -45,8 +46,9 @@ pub(super) struct Connection<S> {
     stream: Stream,
     place: Place,
     intake: Intake,
-    /// Bytes read and not yet used; in `pending` while a read is in flight.
+    /// Bytes read and not yet used.
     input: Vec<u8>,
+    /// The read ahead, into a buffer of its own.
     pending: Option<Read>,
     /// When the first byte of the current request was there.
     arrived: Instant,
@@ -70,7 +72,15 @@ impl<S: Service> Connection<S> {
         let place = ground.sweep.enter(stream.clone());
         let input = Vec::with_capacity(IDLE_BYTES);
         let (intake, pending, arrived) = (Intake::default(), None, Instant::ZERO);
-        Self { ground, stream, place, intake, input, pending, arrived }
+        Self {
+            ground,
+            stream,
+            place,
+            intake,
+            input,
+            pending,
+            arrived,
+        }
     }
 
     /// Serves the connection to its end.
@@ -89,13 +99,12 @@ impl<S: Service> Connection<S> {
             header_bytes_max: limits.header_bytes_max,
             body_bytes_max: limits.body_bytes_max,
         };
-        if self.pending.is_some() {
-            return self.read().await;
-        }
         let (ground, arrived) = (self.ground.clone(), self.arrived);
-        let progress = self.intake.advance(&mut self.input, bounds, |request, body| {
-            exchange(&ground, request, body, arrived)
-        });
+        let progress = self
+            .intake
+            .advance(&mut self.input, bounds, |request, body| {
+                exchange(&ground, request, body, arrived)
+            });
         match progress {
             Progress::NeedMore => self.read().await,
             Progress::Continue => {
@@ -115,31 +124,41 @@ impl<S: Service> Connection<S> {
     async fn read(&mut self) -> bool {
         let ground = self.ground.clone();
         let limits = ground.service.limits();
-        let is_idle = self.input.is_empty() && self.pending.is_none() && !self.intake.is_in_body();
+        let is_idle = self.input.is_empty() && !self.intake.is_in_body();
         let now = self.ground.service.reactor().now();
         if is_idle {
             self.settle_down();
             self.place.waits(Wait::Idle, now + limits.idle_timeout);
         } else {
-            self.place.waits(Wait::Request, self.arrived + limits.header_timeout);
+            self.place
+                .waits(Wait::Request, self.arrived + limits.header_timeout);
         }
         if self.ground.service.is_draining() && is_idle {
             return false;
         }
         let was_empty = is_idle || self.arrived == Instant::ZERO;
-        let (read, input) = match self.pending.take() {
-            Some(pending) => pending.await,
+        let read = match self.pending.take() {
+            Some(pending) => {
+                let (read, ahead) = pending.await;
+                self.input.extend_from_slice(&ahead);
+                read
+            }
             None => {
                 let room = self.room();
                 let mut input = std::mem::take(&mut self.input);
                 input.reserve(room);
-                self.stream.read(input).await
+                let (read, input) = self.stream.read(input).await;
+                self.input = input;
+                read
             }
         };
-        self.input = input;
         match read {
             Ok(count) if count > 0 => {
-                self.ground.service.probe().received_bytes_total.add(count as u64);
+                self.ground
+                    .service
+                    .probe()
+                    .received_bytes_total
+                    .add(count as u64);
                 if was_empty {
                     self.arrived = self.ground.service.reactor().now();
                 }
@@ -168,14 +187,21 @@ impl<S: Service> Connection<S> {
     /// An idle connection gives back what a large request made it take.
     fn settle_down(&mut self) {
         self.arrived = Instant::ZERO;
-        if self.input.capacity() > IDLE_BYTES {
+        if self.pending.is_some() {
+            // The read ahead has a buffer already.
+            self.input = Vec::new();
+        } else if self.input.capacity() != IDLE_BYTES {
             self.input = Vec::with_capacity(IDLE_BYTES);
         }
     }
 
     /// Waits for the answer and writes it. False: the connection ends.
     async fn answer(&mut self, exchange: Exchange) -> bool {
-        let Exchange { call, is_head, persistence } = exchange;
+        let Exchange {
+            call,
+            is_head,
+            persistence,
+        } = exchange;
         self.place.waits_for_us();
         let reply = match call {
             Call::Done(reply) => reply,
@@ -190,7 +216,11 @@ impl<S: Service> Connection<S> {
         let is_draining = self.ground.service.is_draining();
         let closes = reply.close || is_draining || persistence == Persistence::Closes;
         let tells_keep_alive = persistence == Persistence::StaysIfTold;
-        let ending = Ending { is_head, closes, tells_keep_alive };
+        let ending = Ending {
+            is_head,
+            closes,
+            tells_keep_alive,
+        };
         let is_sent = self.respond(reply, ending).await;
         if is_sent && closes {
             self.linger().await;
@@ -230,19 +260,22 @@ impl<S: Service> Connection<S> {
             Some(pending) => pending,
             None if self.input.len() >= max => return Poll::Ready(Ahead::Full),
             None => {
-                let mut input = std::mem::take(&mut self.input);
-                input.reserve(IDLE_BYTES / 4);
-                self.pending.insert(Box::pin(self.stream.read(input)))
+                let ahead = Vec::with_capacity(IDLE_BYTES);
+                self.pending.insert(Box::pin(self.stream.read(ahead)))
             }
         };
-        let Poll::Ready((read, input)) = pending.as_mut().poll(context) else {
+        let Poll::Ready((read, ahead)) = pending.as_mut().poll(context) else {
             return Poll::Pending;
         };
         self.pending = None;
-        self.input = input;
+        self.input.extend_from_slice(&ahead);
         Poll::Ready(match read {
             Ok(count) if count > 0 => {
-                self.ground.service.probe().received_bytes_total.add(count as u64);
+                self.ground
+                    .service
+                    .probe()
+                    .received_bytes_total
+                    .add(count as u64);
                 Ahead::More
             }
             _ => Ahead::PeerGone,
@@ -267,7 +300,14 @@ impl<S: Service> Connection<S> {
         if is_complete {
             probe.sent_bytes_total.add(bytes as u64);
         }
-        ground.service.done(&reply, Sent { at, bytes, is_complete });
+        ground.service.done(
+            &reply,
+            Sent {
+                at,
+                bytes,
+                is_complete,
+            },
+        );
         ground.buffers.give(reply.body);
         is_complete
     }
@@ -275,7 +315,10 @@ impl<S: Service> Connection<S> {
     /// Writes `bytes` within the bound for slow readers; gives the buffer back.
     async fn write(&mut self, bytes: Vec<u8>) -> (bool, Vec<u8>) {
         let now = self.ground.service.reactor().now();
-        self.place.waits(Wait::Writing, now + self.ground.service.limits().idle_timeout);
+        self.place.waits(
+            Wait::Writing,
+            now + self.ground.service.limits().idle_timeout,
+        );
         let (written, bytes) = self.stream.write_all(bytes).await;
         (written.is_ok(), bytes)
     }
@@ -284,8 +327,21 @@ impl<S: Service> Connection<S> {
     async fn refuse(&mut self, refusal: &Refusal) {
         let reply = Reply::refused(refusal, self.ground.request_id(), None);
         let trail = Trail::new(self.arrived);
-        let ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
-        if self.respond(Reply { trail: Some(trail), ..reply }, ending).await {
+        let ending = Ending {
+            is_head: false,
+            closes: true,
+            tells_keep_alive: false,
+        };
+        if self
+            .respond(
+                Reply {
+                    trail: Some(trail),
+                    ..reply
+                },
+                ending,
+            )
+            .await
+        {
             self.linger().await;
         }
     }
@@ -298,17 +354,17 @@ impl<S: Service> Connection<S> {
         self.place.waits(Wait::Lingering, now + LINGER_MAX);
         let mut seen = 0;
         while seen < LINGER_BYTES_MAX && !self.place.is_overdue() {
-            let (read, mut input) = match self.pending.take() {
-                Some(pending) => pending.await,
+            let read = match self.pending.take() {
+                Some(pending) => pending.await.0,
                 None => {
                     let mut input = std::mem::take(&mut self.input);
                     input.clear();
                     input.reserve(IDLE_BYTES);
-                    self.stream.read(input).await
+                    let (read, input) = self.stream.read(input).await;
+                    self.input = input;
+                    read
                 }
             };
-            input.clear();
-            self.input = input;
             match read {
                 Ok(count) if count > 0 => seen += count,
                 _ => return,
@@ -342,7 +398,10 @@ fn exchange<S: Service>(
         }
         Route::Options(allow) => {
             let reply = Reply::new(204, Content::Nothing, Vec::new(), ground.request_id());
-            Call::Done(Reply { allow: Some(allow), ..reply })
+            Call::Done(Reply {
+                allow: Some(allow),
+                ..reply
+            })
         }
         Route::Refused(refusal) => {
             let own = head.headers.get("x-request-id").and_then(ids::echoable);
@@ -352,5 +411,9 @@ fn exchange<S: Service>(
         }
     };
     let is_head = head.method == Method::Head;
-    Exchange { call, is_head, persistence: request.persistence }
+    Exchange {
+        call,
+        is_head,
+        persistence: request.persistence,
+    }
 }

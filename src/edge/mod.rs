@@ -3,7 +3,8 @@
 //!
 //! The edge reads a whole request (head and body, both bounded) before it calls the service, so no
 //! later stage waits for a caller's bytes, and no refusal leaves half a body to be read as the next
-//! request. Where framing is in doubt it answers and closes. It knows no stage: it calls a `Service`.
+//! request. Where framing is in doubt it answers and closes. It knows no stage: it calls a
+//! `Service`.
 
 mod probe;
 mod respond;
@@ -45,8 +46,8 @@ pub trait Service: 'static {
     fn drain_timeout(&self) -> Duration;
 
     /// Answers a request: at once where it can (hits, refusals), else later. `body` is whole and
-    /// within `limits`; `arrived` is when the request's first byte was read; `reply_buffer` is empty
-    /// and meant for `Reply::body`. A panic in here or in the future is answered with 500.
+    /// within `limits`; `arrived` is when the request's first byte was read; `reply_buffer` is
+    /// empty and meant for `Reply::body`. A panic in here or in the future is answered with 500.
     ///
     /// # Cancel
     /// The future is dropped when the caller leaves; what it holds must be given back on drop.
@@ -65,7 +66,10 @@ pub trait Service: 'static {
 }
 
 /// When a request is answered.
-#[expect(clippy::large_enum_variant, reason = "the large variant is the common one; it moves once")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large variant is the common one; it moves once"
+)]
 pub enum Call {
     /// Now.
     Done(Reply),

@@ -92,8 +92,8 @@ async fn accept<S: Service>(ground: Rc<Ground<S>>, listener: Listener, gate: Gat
             continue;
         };
         probe.accepted_total.increment();
-        let has_room = probe.connections_open.get()
-            < service.limits().connections_per_core_max as u64;
+        let has_room =
+            probe.connections_open.get() < service.limits().connections_per_core_max as u64;
         let open = Open::new(&ground);
         let ground = ground.clone();
         if has_room {
@@ -130,7 +130,11 @@ impl<S: Service> Drop for Open<S> {
 /// One connection too many: it is told to come back, unasked, and closed.
 async fn turn_away<S: Service>(ground: &Ground<S>, stream: Stream) {
     let reply = Reply::refused(&Refusal::Overloaded, ground.request_id(), None);
-    let ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
+    let ending = Ending {
+        is_head: false,
+        closes: true,
+        tells_keep_alive: false,
+    };
     let mut out = Vec::new();
     let unix = ground.service.reactor().unix_time();
     respond::encode(&reply, ending, unix, &ground.dates, &mut out);

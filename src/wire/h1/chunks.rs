@@ -49,7 +49,13 @@ pub struct Chunks {
 
 impl Default for Chunks {
     fn default() -> Self {
-        Self { state: State::Size, digits: 0, left: 0, extension_bytes: 0, trailer_bytes: 0 }
+        Self {
+            state: State::Size,
+            digits: 0,
+            left: 0,
+            extension_bytes: 0,
+            trailer_bytes: 0,
+        }
     }
 }
 
@@ -67,7 +73,9 @@ impl Chunks {
     ) -> Result<usize, ChunkFault> {
         let mut used = 0;
         while self.state != State::Done {
-            let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) else { break };
+            let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) else {
+                break;
+            };
             used = used.saturating_add(match self.state {
                 State::Data => self.data(rest, body),
                 _ => {
@@ -196,9 +204,11 @@ mod tests {
                 None if chunks.is_done() => Ok((body.as_slice(), &input[used..])),
                 other => Err(other),
             };
-            let got = got.map_err(|fault| fault.filter(|fault| *fault == ChunkFault::TooLarge).or(
-                fault.map(|_| ChunkFault::Malformed("")),
-            ));
+            let got = got.map_err(|fault| {
+                fault
+                    .filter(|fault| *fault == ChunkFault::TooLarge)
+                    .or(fault.map(|_| ChunkFault::Malformed("")))
+            });
             assert_eq!(got, expected, "split at {split}");
         }
     }
@@ -208,7 +218,10 @@ mod tests {
 
     #[test]
     fn chunks_are_joined_and_what_follows_is_left() {
-        check(b"3\r\nabc\r\n02;x=\"y\"\r\nde\r\n0\r\n\r\nGET", Ok((b"abcde", b"GET")));
+        check(
+            b"3\r\nabc\r\n02;x=\"y\"\r\nde\r\n0\r\n\r\nGET",
+            Ok((b"abcde", b"GET")),
+        );
         check(b"0\r\n\r\n", Ok((b"", b"")));
         check(b"0\r\nX-T: 1\r\nContent-Length: 5\r\n\r\n", Ok((b"", b"")));
     }

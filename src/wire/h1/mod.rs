@@ -51,7 +51,8 @@ pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether a comma-separated `list` names `token`, in any case. Bytes that are not text match nothing.
+/// Whether a comma-separated `list` names `token`, in any case. Bytes that are not text match
+/// nothing.
 pub(crate) fn lists(list: &[u8], token: &str) -> bool {
     list.split(|byte| *byte == b',')
         .any(|entry| entry.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
