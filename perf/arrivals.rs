@@ -30,9 +30,7 @@ pub(crate) fn plan(
 ) -> Result<Vec<u64>, String> {
     let is_sound = rate_per_s > 0.0 && span_s > 0.0 && rate_per_s * span_s <= ARRIVALS_MAX;
     if !is_sound {
-        return Err(format!(
-            "a plan of {rate_per_s}/s for {span_s} s is not possible"
-        ));
+        return Err(format!("a plan of {rate_per_s}/s for {span_s} s is not possible"));
     }
     let mut chance = Chance::seeded(seed, STREAM);
     let mut arrivals = Vec::with_capacity((rate_per_s * span_s) as usize + 16);
@@ -65,21 +63,14 @@ mod tests {
         let draw = |seed| plan(Spacing::Poisson, 1_000.0, 20.0, seed).expect("a plan");
         assert_eq!(draw(5), draw(5));
         assert_ne!(draw(5), draw(6));
-        assert!(
-            (19_400..20_600).contains(&draw(5).len()),
-            "{}",
-            draw(5).len()
-        );
+        assert!((19_400..20_600).contains(&draw(5).len()), "{}", draw(5).len());
         assert!(draw(5).is_sorted());
     }
 
     #[test]
     fn poisson_gaps_are_as_often_short_as_the_law_says() {
         let arrivals = plan(Spacing::Poisson, 1_000.0, 20.0, 5).expect("a plan");
-        let short = arrivals
-            .windows(2)
-            .filter(|pair| pair[1] - pair[0] < 100_000)
-            .count();
+        let short = arrivals.windows(2).filter(|pair| pair[1] - pair[0] < 100_000).count();
         let share = short as f64 / arrivals.len() as f64;
         assert!((share - (1.0 - (-0.1f64).exp())).abs() < 0.01, "{share}");
     }

@@ -75,11 +75,7 @@ impl Connection {
     ) -> io::Result<Self> {
         let deadline = Deadline::after(reactor.now(), CONNECT_TIME_MAX);
         let stream = reactor.connect(to, from, deadline).await?;
-        Ok(Self {
-            stream,
-            buffer: Vec::with_capacity(BUFFER_BYTES),
-            exchanges: 0,
-        })
+        Ok(Self { stream, buffer: Vec::with_capacity(BUFFER_BYTES), exchanges: 0 })
     }
 
     /// A handle by which an exchange can be ended from outside.
@@ -96,11 +92,7 @@ impl Connection {
     /// # Cancel
     /// Must not be dropped half-way.
     pub(crate) async fn exchange(&mut self, request: Vec<u8>) -> Result<Answer, Failure> {
-        let ended = if self.exchanges == 0 {
-            Failure::Io
-        } else {
-            Failure::Stale
-        };
+        let ended = if self.exchanges == 0 { Failure::Io } else { Failure::Stale };
         self.exchanges += 1;
         self.stream.write_all(request).await.0.map_err(|_| ended)?;
         let mut reader = Reader::new();
@@ -114,17 +106,11 @@ impl Connection {
                 Err(_) => return Err(Failure::Io),
                 Ok(0) => {
                     let head = reader.finish().map_err(Failure::Broken)?;
-                    return Ok(Answer {
-                        head,
-                        bytes: reader.bytes,
-                    });
+                    return Ok(Answer { head, bytes: reader.bytes });
                 }
                 Ok(_) => {
                     if let Some(head) = reader.feed(&self.buffer).map_err(Failure::Broken)? {
-                        return Ok(Answer {
-                            head,
-                            bytes: reader.bytes,
-                        });
+                        return Ok(Answer { head, bytes: reader.bytes });
                     }
                 }
             }

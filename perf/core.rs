@@ -23,12 +23,8 @@ where
     M: FnOnce(Reactor) -> F,
     F: Future<Output = T> + 'static,
 {
-    let options = CoreOptions {
-        backend: Backend::Monoio,
-        cpu,
-        entries: RING_ENTRIES,
-        seed: Some(0),
-    };
+    let options =
+        CoreOptions { backend: Backend::Monoio, cpu, entries: RING_ENTRIES, seed: Some(0) };
     let slot = Rc::new(RefCell::new(None));
     let filled = Rc::clone(&slot);
     runtime::run(options, move |reactor| {
@@ -50,25 +46,17 @@ pub(crate) fn thread<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(body)
+    std::thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 
 /// Blocks this thread, and with it all of a core, for `span`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the pacer's thread and a frozen server do block"
-)]
+#[expect(clippy::disallowed_methods, reason = "the pacer's thread and a frozen server do block")]
 pub(crate) fn block(span: Duration) {
     std::thread::sleep(span);
 }
 
 /// The standard library's clock, for threads without a reactor.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a thread without a reactor has no other clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "a thread without a reactor has no other clock")]
 pub(crate) fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }

@@ -86,11 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
     sink::write_json(options.json.as_deref(), &checks)?;
     let missed = checks.iter().filter(|check| !check.is_met).count();
-    if missed > 0 {
-        Err(format!("{missed} truths were not reported"))
-    } else {
-        Ok(())
-    }
+    if missed > 0 { Err(format!("{missed} truths were not reported")) } else { Ok(()) }
 }
 
 fn frozen(span: Duration, freeze: Duration, connections_max: usize) -> Result<Vec<Check>, String> {
@@ -98,9 +94,7 @@ fn frozen(span: Duration, freeze: Duration, connections_max: usize) -> Result<Ve
     let tally = ask(&server, span, connections_max)?;
     let frozen = Duration::from_micros(server.stop()?);
     if frozen < freeze {
-        return Err(format!(
-            "the server was frozen for {frozen:?} only, not {freeze:?}"
-        ));
+        return Err(format!("the server was frozen for {frozen:?} only, not {freeze:?}"));
     }
     let quick_s = QUICK.as_secs_f64();
     let truth = |quantile: f64| {
@@ -131,12 +125,7 @@ fn check(what: String, truth_s: f64, reported_ms: Option<f64>) -> Check {
     let truth_ms = truth_s * 1e3;
     let tolerance_ms = truth_ms * TOLERANCE_RATIO + TOLERANCE.as_secs_f64() * 1e3;
     let is_met = reported_ms.is_some_and(|ms| (ms - truth_ms).abs() <= tolerance_ms);
-    Check {
-        what: what.to_owned(),
-        truth_ms,
-        reported_ms,
-        is_met,
-    }
+    Check { what: what.to_owned(), truth_ms, reported_ms, is_met }
 }
 
 fn ask(server: &Server, span: Duration, connections_max: usize) -> Result<Tally, String> {
@@ -188,25 +177,15 @@ impl Server {
         };
         let thread = core::thread("frozen", move || core::run(None, main))
             .map_err(|error| error.to_string())?;
-        let address = address
-            .recv()
-            .map_err(|_| "the server did not start".to_owned())?;
-        Ok(Self {
-            address,
-            ringer,
-            is_done,
-            thread,
-        })
+        let address = address.recv().map_err(|_| "the server did not start".to_owned())?;
+        Ok(Self { address, ringer, is_done, thread })
     }
 
     /// Ends it. Gives how long it was frozen, in µs.
     fn stop(self) -> Result<u64, String> {
         self.is_done.store(1, Relaxed);
         self.ringer.ring();
-        let outcome = self
-            .thread
-            .join()
-            .map_err(|_| "the server panicked".to_owned())?;
+        let outcome = self.thread.join().map_err(|_| "the server panicked".to_owned())?;
         outcome.map_err(|error| error.to_string())
     }
 }
@@ -236,12 +215,7 @@ async fn serve(reactor: Reactor, stream: Stream, delay: Duration) {
             return;
         }
         reactor.sleep_until(reactor.now() + delay).await;
-        if stream
-            .write_all(answer::json("200 OK", "{}"))
-            .await
-            .0
-            .is_err()
-        {
+        if stream.write_all(answer::json("200 OK", "{}")).await.0.is_err() {
             return;
         }
     }

@@ -114,13 +114,9 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let requests = Requests::new(&target, &options.header, Queries::None)?;
     let rss_before = options.pid.map(process::rss_bytes_of_tree);
     let plan = options.clone();
-    let held = core::run(options.cpu, move |reactor| {
-        hold(reactor, plan, target, requests)
-    })
-    .map_err(|error| error.to_string())?;
-    let grown = rss_before
-        .zip(held.rss_after)
-        .map(|(before, after)| after.saturating_sub(before));
+    let held = core::run(options.cpu, move |reactor| hold(reactor, plan, target, requests))
+        .map_err(|error| error.to_string())?;
+    let grown = rss_before.zip(held.rss_after).map(|(before, after)| after.saturating_sub(before));
     let report = Report {
         schema: 1,
         target: options.target.clone(),
@@ -144,14 +140,10 @@ async fn hold(reactor: Reactor, options: Options, target: Target, mut requests: 
     let counters = Rc::new(Counters::default());
     let sources = options.connections.div_ceil(CONNECTIONS_PER_SOURCE);
     let opening = Rc::new(Cell::new(0));
-    let held = Rc::new(RefCell::new(Vec::<Stream>::with_capacity(
-        options.connections,
-    )));
+    let held = Rc::new(RefCell::new(Vec::<Stream>::with_capacity(options.connections)));
     for index in 0..options.connections {
         while opening.get() >= OPENING_MAX {
-            reactor
-                .sleep_until(reactor.now() + Duration::from_millis(1))
-                .await;
+            reactor.sleep_until(reactor.now() + Duration::from_millis(1)).await;
         }
         opening.set(opening.get() + 1);
         let request = options.warm.then(|| requests.next(index as u64));
@@ -175,19 +167,12 @@ async fn hold(reactor: Reactor, options: Options, target: Target, mut requests: 
     }
     reactor.sleep_until(reactor.now() + SETTLE).await;
     let rss_after = options.pid.map(process::rss_bytes_of_tree);
-    reactor
-        .sleep_until(reactor.now() + Duration::from_secs_f64(options.seconds))
-        .await;
+    reactor.sleep_until(reactor.now() + Duration::from_secs_f64(options.seconds)).await;
     let closed = counters.closed.get();
     for stream in held.borrow().iter() {
         stream.shutdown(Shutdown::Both);
     }
-    Held {
-        opened: counters.opened.get(),
-        failed: counters.failed.get(),
-        closed,
-        rss_after,
-    }
+    Held { opened: counters.opened.get(), failed: counters.failed.get(), closed, rss_after }
 }
 
 async fn open_one(
@@ -196,9 +181,7 @@ async fn open_one(
     source: Option<IpAddr>,
     request: Option<Vec<u8>>,
 ) -> Option<Stream> {
-    let mut connection = Connection::open(&reactor, target.address, source)
-        .await
-        .ok()?;
+    let mut connection = Connection::open(&reactor, target.address, source).await.ok()?;
     if let Some(request) = request {
         let answer = connection.exchange(request).await.ok()?;
         if !answer.head.is_reusable {
@@ -218,12 +201,9 @@ fn source(target: &Target, index: usize) -> Option<IpAddr> {
 /// The soft limit of open files, from /proc/self/limits.
 fn descriptors_max() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
+    let line = limits.lines().find(|line| line.starts_with("Max open files"));
     let word = line.and_then(|line| line.split_ascii_whitespace().nth(3));
-    word.and_then(|word| word.parse().ok())
-        .unwrap_or(usize::MAX)
+    word.and_then(|word| word.parse().ok()).unwrap_or(usize::MAX)
 }
 
 impl Report {
@@ -242,9 +222,9 @@ impl Report {
             return Err("connections were lost".into());
         }
         match (self.rss_bytes_per_connection, bytes_max) {
-            (Some(bytes), Some(limit)) if bytes > limit => Err(format!(
-                "{bytes:.0} bytes per connection are more than {limit}"
-            )),
+            (Some(bytes), Some(limit)) if bytes > limit => {
+                Err(format!("{bytes:.0} bytes per connection are more than {limit}"))
+            }
             _ => Ok(()),
         }
     }

@@ -102,21 +102,14 @@ impl Pieces {
         let mut points: Vec<Point> = Vec::new();
         for part in text.split(',') {
             let wrong = || format!("'{part}' is not of the form p99.9:2950");
-            let (percent, ms) = part
-                .strip_prefix('p')
-                .and_then(|p| p.split_once(':'))
-                .ok_or_else(wrong)?;
-            let point = Point {
-                quantile: positive(percent)? / 100.0,
-                ln_ms: positive(ms)?.ln(),
-            };
+            let (percent, ms) =
+                part.strip_prefix('p').and_then(|p| p.split_once(':')).ok_or_else(wrong)?;
+            let point = Point { quantile: positive(percent)? / 100.0, ln_ms: positive(ms)?.ln() };
             let is_rising = points
                 .last()
                 .is_none_or(|last| point.quantile > last.quantile && point.ln_ms > last.ln_ms);
             if point.quantile >= 1.0 || !is_rising {
-                return Err(format!(
-                    "'{part}': percentiles must rise, and so must their times"
-                ));
+                return Err(format!("'{part}': percentiles must rise, and so must their times"));
             }
             points.push(point);
         }
@@ -135,9 +128,7 @@ impl Pieces {
             return points[0].ln_ms + (normal_at(quantile) - z0) * sigma;
         }
         let last = points.len() - 2;
-        let index = (0..last)
-            .find(|i| quantile < points[i + 1].quantile)
-            .unwrap_or(last);
+        let index = (0..last).find(|i| quantile < points[i + 1].quantile).unwrap_or(last);
         let (from, to) = (points[index], points[index + 1]);
         let tail = |q: f64| (1.0 - q).ln();
         let share =
@@ -234,13 +225,9 @@ impl Episodes {
         let Some(period) = elapsed_ns.checked_div(every_ns) else {
             return 1.0;
         };
-        let span_ns = u64::try_from(self.span.as_nanos())
-            .unwrap_or(u64::MAX)
-            .min(every_ns);
+        let span_ns = u64::try_from(self.span.as_nanos()).unwrap_or(u64::MAX).min(every_ns);
         let room_ns = every_ns - span_ns;
-        let begin_ns = mix(self.seed, period)
-            .checked_rem(room_ns.saturating_add(1))
-            .unwrap_or(0);
+        let begin_ns = mix(self.seed, period).checked_rem(room_ns.saturating_add(1)).unwrap_or(0);
         let within_ns = elapsed_ns % every_ns;
         let is_slow = within_ns >= begin_ns && within_ns - begin_ns < span_ns;
         if is_slow { self.factor } else { 1.0 }
@@ -254,10 +241,7 @@ mod tests {
 
     fn check(law: &str, quantile: f64, expected_ms: f64) {
         let ms = Law::parse(law).expect("a law").at(quantile).as_secs_f64() * 1e3;
-        assert!(
-            (ms / expected_ms - 1.0).abs() < 0.002,
-            "{law} at {quantile}: {ms}"
-        );
+        assert!((ms / expected_ms - 1.0).abs() < 0.002, "{law} at {quantile}: {ms}");
     }
 
     #[test]
@@ -272,11 +256,7 @@ mod tests {
     #[test]
     fn between_them_the_tail_is_pareto_and_the_body_lognormal() {
         // Computed with the event simulation's own function (sf_pl), inverted.
-        check(
-            "quoted",
-            0.7,
-            248.0 * (612f64 / 248.0).powf((0.5f64 / 0.3).ln() / 5f64.ln()),
-        );
+        check("quoted", 0.7, 248.0 * (612f64 / 248.0).powf((0.5f64 / 0.3).ln() / 5f64.ln()));
         check("quoted", 0.9999, 2950.0 * (2950f64 / 1480.0));
         check("quoted", 0.1, 248.0 * 248.0 / 612.0);
         check("fixed:5", 0.999, 5.0);
@@ -285,42 +265,23 @@ mod tests {
     #[test]
     fn draws_have_the_percentiles_of_the_law() {
         let (law, mut chance) = (Law::parse("quoted").expect("a law"), Chance::seeded(3, 0));
-        let mut drawn: Vec<_> = (0..200_000)
-            .map(|_| law.at(chance.unit()).as_secs_f64())
-            .collect();
+        let mut drawn: Vec<_> = (0..200_000).map(|_| law.at(chance.unit()).as_secs_f64()).collect();
         drawn.sort_by(f64::total_cmp);
         for (index, ms, tolerance) in [(100_000, 248.0, 0.01), (198_000, 1480.0, 0.03)] {
-            assert!(
-                (drawn[index] * 1e3 / ms - 1.0).abs() < tolerance,
-                "{}",
-                drawn[index]
-            );
+            assert!((drawn[index] * 1e3 / ms - 1.0).abs() < tolerance, "{}", drawn[index]);
         }
     }
 
     #[test]
     fn the_normal_quantile_is_right_to_six_digits() {
-        for (q, z) in [
-            (0.5, 0.0),
-            (0.9, 1.281_551_6),
-            (0.99, 2.326_347_9),
-            (0.001, -3.090_232_3),
-        ] {
+        for (q, z) in [(0.5, 0.0), (0.9, 1.281_551_6), (0.99, 2.326_347_9), (0.001, -3.090_232_3)] {
             assert!((normal_at(q) - z).abs() < 1e-6, "{q}");
         }
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for text in [
-            "",
-            "p50",
-            "p50:1",
-            "p50:2,p40:3",
-            "p50:3,p90:2",
-            "p50:-1,p90:2",
-            "fixed:x",
-        ] {
+        for text in ["", "p50", "p50:1", "p50:2,p40:3", "p50:3,p90:2", "p50:-1,p90:2", "fixed:x"] {
             assert!(Law::parse(text).is_err(), "{text}");
         }
     }
@@ -336,15 +297,8 @@ mod tests {
     #[test]
     fn episodes_take_their_share_of_the_time() {
         let second = Duration::from_secs(1);
-        let episodes = Episodes {
-            factor: 5.0,
-            every: 60 * second,
-            span: 10 * second,
-            seed: 9,
-        };
-        let slow = (0..60_000u32)
-            .filter(|i| episodes.factor_at(second * *i / 10) > 1.0)
-            .count();
+        let episodes = Episodes { factor: 5.0, every: 60 * second, span: 10 * second, seed: 9 };
+        let slow = (0..60_000u32).filter(|i| episodes.factor_at(second * *i / 10) > 1.0).count();
         assert!((9_900..=10_100).contains(&slow), "{slow}");
     }
 }

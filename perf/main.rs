@@ -2,10 +2,7 @@
 //! two servers, and the generator's own self-test. It speaks TCP only and never imports what it
 //! measures: what it says of Hedgerow it says of any server.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::print_stdout,
-    reason = "a report on standard output is what a command is for"
-)]
+#![expect(clippy::print_stdout, reason = "a report on standard output is what a command is for")]
 
 mod engine;
 mod load;
@@ -58,9 +55,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     match run(Arguments::parse().command) {
         Ok(code) => code,
         Err(text) => {
@@ -92,7 +87,5 @@ fn run(command: Command) -> Result<ExitCode, String> {
 /// The command that `arguments`, without the program's name, stand for.
 fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Command, String> {
     let all = std::iter::once("hedgerow-perf").chain(arguments);
-    Arguments::try_parse_from(all)
-        .map(|parsed| parsed.command)
-        .map_err(|error| error.to_string())
+    Arguments::try_parse_from(all).map(|parsed| parsed.command).map_err(|error| error.to_string())
 }

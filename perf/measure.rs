@@ -100,18 +100,9 @@ impl TimeToGood {
         let at = |quantile: f64| {
             let rank = (quantile * total as f64).ceil();
             let share = rank / good.count() as f64;
-            if good.count() > 0 && share <= 1.0 {
-                good.at_ms(share)
-            } else {
-                None
-            }
+            if good.count() > 0 && share <= 1.0 { good.at_ms(share) } else { None }
         };
-        Self {
-            p50_ms: at(0.5),
-            p90_ms: at(0.9),
-            p99_ms: at(0.99),
-            p99_9_ms: at(0.999),
-        }
+        Self { p50_ms: at(0.5), p90_ms: at(0.9), p99_ms: at(0.99), p99_9_ms: at(0.999) }
     }
 }
 
@@ -127,22 +118,14 @@ impl Share {
     /// `part` of `total`, with the score interval of E. B. Wilson (1927).
     pub(crate) fn of(part: u64, total: u64) -> Self {
         if total == 0 {
-            return Self {
-                ratio: 0.0,
-                low: 0.0,
-                high: 1.0,
-            };
+            return Self { ratio: 0.0, low: 0.0, high: 1.0 };
         }
         const Z: f64 = 1.96;
         let (n, p) = (total as f64, part as f64 / total as f64);
         let scale = 1.0 + Z * Z / n;
         let centre = (p + Z * Z / (2.0 * n)) / scale;
         let reach = Z / scale * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-        Self {
-            ratio: p,
-            low: (centre - reach).max(0.0),
-            high: (centre + reach).min(1.0),
-        }
+        Self { ratio: p, low: (centre - reach).max(0.0), high: (centre + reach).min(1.0) }
     }
 }
 
@@ -165,10 +148,7 @@ mod tests {
 
     fn near(value: Option<f64>, expected: f64) {
         let value = value.expect("a value");
-        assert!(
-            (value / expected - 1.0).abs() < 0.002,
-            "{value} for {expected}"
-        );
+        assert!((value / expected - 1.0).abs() < 0.002, "{value} for {expected}");
     }
 
     #[test]
@@ -179,10 +159,7 @@ mod tests {
         near(summary.max_ms, 1000.0);
         let (low, high) = summary.p99_interval_ms.expect("enough values");
         assert!(low < 985.0 && high > 995.0);
-        assert!(
-            summary.p99_9_interval_ms.is_none(),
-            "one value does not bound a p99.9"
-        );
+        assert!(summary.p99_9_interval_ms.is_none(), "one value does not bound a p99.9");
         assert!(Latency::new().summary().p50_ms.is_none());
     }
 

@@ -39,25 +39,18 @@ impl CpuTime {
 
 /// CPU time of `root` and all its living descendants, with all their threads.
 pub(crate) fn cpu_of_tree(root: u32) -> CpuTime {
-    tree(root)
-        .into_iter()
-        .map(cpu_of_one)
-        .fold(CpuTime::default(), |sum, one| CpuTime {
-            total: sum.total + one.total,
-            user: sum.user + one.user,
-            system: sum.system + one.system,
-        })
+    tree(root).into_iter().map(cpu_of_one).fold(CpuTime::default(), |sum, one| CpuTime {
+        total: sum.total + one.total,
+        user: sum.user + one.user,
+        system: sum.system + one.system,
+    })
 }
 
 /// Resident memory of `root` and all its living descendants; pages shared by two are counted twice.
 pub(crate) fn rss_bytes_of_tree(root: u32) -> u64 {
     let of_one = |pid| {
         let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-        let pages: u64 = statm
-            .split(' ')
-            .nth(1)
-            .and_then(|p| p.parse().ok())
-            .unwrap_or(0);
+        let pages: u64 = statm.split(' ').nth(1).and_then(|p| p.parse().ok()).unwrap_or(0);
         pages.saturating_mul(PAGE_BYTES)
     };
     tree(root).into_iter().map(of_one).sum()
@@ -73,11 +66,7 @@ fn cpu_of_one(pid: u32) -> CpuTime {
         return CpuTime::default();
     };
     let ticks = stat.user + stat.system;
-    CpuTime {
-        total: scheduled(pid).max(ticks),
-        user: stat.user,
-        system: stat.system,
-    }
+    CpuTime { total: scheduled(pid).max(ticks), user: stat.user, system: stat.system }
 }
 
 fn scheduled(pid: u32) -> Duration {
@@ -86,11 +75,7 @@ fn scheduled(pid: u32) -> Duration {
     };
     let of_thread = |thread: fs::DirEntry| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split(' ')
-            .next()?
-            .parse()
-            .ok()
-            .map(Duration::from_nanos)
+        text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
     };
     threads.flatten().filter_map(of_thread).sum()
 }
@@ -134,11 +119,7 @@ impl Stat {
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let ticks = |index: usize| Some(TICK * fields.get(index)?.parse::<u32>().ok()?);
-        Some(Self {
-            parent: fields.get(1)?.parse().ok()?,
-            user: ticks(11)?,
-            system: ticks(12)?,
-        })
+        Some(Self { parent: fields.get(1)?.parse().ok()?, user: ticks(11)?, system: ticks(12)? })
     }
 }
 
@@ -163,14 +144,11 @@ impl Disturbance {
     pub(crate) fn read() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let steal = stat.lines().next().and_then(|line| {
-            line.split_ascii_whitespace()
-                .nth(8)
-                .and_then(|ticks| ticks.parse::<u32>().ok())
+            line.split_ascii_whitespace().nth(8).and_then(|ticks| ticks.parse::<u32>().ok())
         });
         let pressure = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
         let waited_us = pressure.lines().next().and_then(|line| {
-            line.rsplit_once("total=")
-                .and_then(|(_, total)| total.parse::<u64>().ok())
+            line.rsplit_once("total=").and_then(|(_, total)| total.parse::<u64>().ok())
         });
         Self {
             steal: TICK * steal.unwrap_or(0),
@@ -199,18 +177,10 @@ pub(crate) struct Host {
 impl Host {
     /// This machine.
     pub(crate) fn here() -> Self {
-        let first = |path: &str| {
-            fs::read_to_string(path)
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
-        };
+        let first = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let info = first("/proc/cpuinfo");
         let named = |line: &&str| line.starts_with("model name");
-        let cpu = info
-            .lines()
-            .find(named)
-            .and_then(|line| line.split_once(": "));
+        let cpu = info.lines().find(named).and_then(|line| line.split_once(": "));
         Self {
             kernel: first("/proc/sys/kernel/osrelease"),
             cpu: cpu.map_or_else(String::new, |(_, name)| name.to_owned()),

@@ -75,12 +75,7 @@ impl Queries {
 
     /// Repeats an earlier query with probability `ratio` (0..1).
     pub(crate) fn repeating(seed: u64, ratio: f64) -> Self {
-        Self::Repeating(Repeating {
-            seed,
-            ratio,
-            asked: 0,
-            chance: Chance::seeded(seed, STREAM),
-        })
+        Self::Repeating(Repeating { seed, ratio, asked: 0, chance: Chance::seeded(seed, STREAM) })
     }
 
     /// Whether there are none.
@@ -101,11 +96,7 @@ impl Queries {
             Self::Unique { seed } => push_encoded(&invented(*seed, number), bytes),
             Self::Repeating(run) => {
                 let is_repeat = run.asked > 0 && run.chance.unit() < run.ratio;
-                let identity = if is_repeat {
-                    run.chance.below(run.asked)
-                } else {
-                    run.asked
-                };
+                let identity = if is_repeat { run.chance.below(run.asked) } else { run.asked };
                 run.asked += u64::from(!is_repeat);
                 push_encoded(&invented(run.seed, identity), bytes);
             }
@@ -135,11 +126,7 @@ fn push_encoded(text: &str, bytes: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => bytes.push(byte),
-            _ => bytes.extend([
-                b'%',
-                HEX[usize::from(byte >> 4)],
-                HEX[usize::from(byte & 15)],
-            ]),
+            _ => bytes.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
         }
     }
 }
@@ -160,11 +147,7 @@ mod tests {
     }
 
     fn distinct(queries: Vec<Vec<u8>>) -> usize {
-        queries
-            .into_iter()
-            .map(|query| (query, ()))
-            .collect::<BTreeMap<_, _>>()
-            .len()
+        queries.into_iter().map(|query| (query, ())).collect::<BTreeMap<_, _>>().len()
     }
 
     #[test]
@@ -178,9 +161,6 @@ mod tests {
     fn repeats_take_their_share() {
         let new = distinct(asked(Queries::repeating(3, 0.31), 20_000));
         assert!((13_500..14_100).contains(&new), "{new}");
-        assert_eq!(
-            asked(Queries::repeating(3, 0.31), 50),
-            asked(Queries::repeating(3, 0.31), 50)
-        );
+        assert_eq!(asked(Queries::repeating(3, 0.31), 50), asked(Queries::repeating(3, 0.31), 50));
     }
 }

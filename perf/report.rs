@@ -33,8 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 fn name(path: &Path) -> String {
-    path.file_stem()
-        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+    path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
 fn row(name: &str, report: &Value) -> Option<String> {
@@ -53,21 +52,11 @@ fn row(name: &str, report: &Value) -> Option<String> {
 fn compared(report: &Value) -> Option<String> {
     let side = |side: &str| {
         let column = &report[side];
-        let (all, user) = (
-            column["cpu_us_median"].as_f64()?,
-            column["user_us_median"].as_f64()?,
-        );
-        Some(format!(
-            "{} {all:.2} µs CPU ({user:.2} user)",
-            column["name"].as_str()?
-        ))
+        let (all, user) = (column["cpu_us_median"].as_f64()?, column["user_us_median"].as_f64()?);
+        Some(format!("{} {all:.2} µs CPU ({user:.2} user)", column["name"].as_str()?))
     };
     let ratio = |field: &str| report["ratio"][field].as_f64();
-    let noisy = if report["is_noisy"] == true {
-        ", noisy"
-    } else {
-        ""
-    };
+    let noisy = if report["is_noisy"] == true { ", noisy" } else { "" };
     Some(format!(
         "{} and {} per request: ratio {:.3} ({:.3} to {:.3}, {} pairs{noisy})",
         side("a")?,
@@ -81,26 +70,16 @@ fn compared(report: &Value) -> Option<String> {
 
 fn loaded(report: &Value) -> Option<String> {
     let mut text = String::new();
-    for (label, field) in [
-        ("good answers", "response_good"),
-        ("time to good", "time_to_good"),
-        ("own time", "own"),
-    ] {
+    for (label, field) in
+        [("good answers", "response_good"), ("time to good", "time_to_good"), ("own time", "own")]
+    {
         let percentiles = report.get(field).filter(|found| found.is_object());
         if let Some(found) = percentiles {
-            let _ = write!(
-                text,
-                "{label} p50 / p90 / p99 / p99.9 ms: {}; ",
-                four(found)
-            );
+            let _ = write!(text, "{label} p50 / p90 / p99 / p99.9 ms: {}; ", four(found));
         }
     }
     let not_good = report["failure_ratio"]["ratio"].as_f64()? * 100.0;
-    let _ = write!(
-        text,
-        "{} requests, {not_good:.3} % not good",
-        report["requests"]
-    );
+    let _ = write!(text, "{} requests, {not_good:.3} % not good", report["requests"]);
     if report["generator_suspect"] == true {
         text.push_str("; GENERATOR SUSPECT");
     }
@@ -113,21 +92,14 @@ fn four(percentiles: &Value) -> String {
         Some(ms) => format!("{ms:.0}"),
         None => "inf".to_owned(),
     };
-    ["p50_ms", "p90_ms", "p99_ms", "p99_9_ms"]
-        .map(one)
-        .join(" / ")
+    ["p50_ms", "p90_ms", "p99_ms", "p99_9_ms"].map(one).join(" / ")
 }
 
 fn idle(report: &Value) -> Option<String> {
     let bytes = report["rss_bytes_per_connection"].as_f64();
     let bytes = bytes.map_or_else(|| "?".to_owned(), |bytes| format!("{bytes:.0}"));
-    let (opened, closed) = (
-        report["opened"].as_u64()?,
-        report["closed_by_server"].as_u64()?,
-    );
-    Some(format!(
-        "{opened} held, {closed} lost, {bytes} bytes resident each"
-    ))
+    let (opened, closed) = (report["opened"].as_u64()?, report["closed_by_server"].as_u64()?);
+    Some(format!("{opened} held, {closed} lost, {bytes} bytes resident each"))
 }
 
 #[cfg(test)]

@@ -56,13 +56,7 @@ enum Body {
 impl Reader {
     /// Before the first byte.
     pub(crate) fn new() -> Self {
-        Self {
-            head_bytes: Vec::new(),
-            head: None,
-            body: Body::ToEnd,
-            is_complete: false,
-            bytes: 0,
-        }
+        Self { head_bytes: Vec::new(), head: None, body: Body::ToEnd, is_complete: false, bytes: 0 }
     }
 
     /// Takes the next bytes. Gives the head once the answer is complete.
@@ -114,17 +108,10 @@ impl Reader {
             Err(_) => return Err(Broken::Malformed),
         };
         let status = response.code.ok_or(Broken::Malformed)?;
-        let mut head = Head {
-            status,
-            is_reusable: response.version == Some(1),
-            own_us: None,
-            cache: None,
-        };
-        self.body = if matches!(status, 100..=199 | 204 | 304) {
-            Body::Length(0)
-        } else {
-            Body::ToEnd
-        };
+        let mut head =
+            Head { status, is_reusable: response.version == Some(1), own_us: None, cache: None };
+        self.body =
+            if matches!(status, 100..=199 | 204 | 304) { Body::Length(0) } else { Body::ToEnd };
         for header in response.headers.iter() {
             let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
             match header.name {
@@ -158,34 +145,23 @@ impl Reader {
         self.is_complete = match &mut self.body {
             Body::ToEnd => false,
             Body::Length(left) => {
-                *left = left
-                    .checked_sub(bytes.len() as u64)
-                    .ok_or(Broken::Surplus)?;
+                *left = left.checked_sub(bytes.len() as u64).ok_or(Broken::Surplus)?;
                 *left == 0
             }
             Body::Chunks(chunks) => chunks.feed(bytes)?,
         };
-        Ok(if self.is_complete {
-            self.head.take()
-        } else {
-            None
-        })
+        Ok(if self.is_complete { self.head.take() } else { None })
     }
 }
 
 /// `own;dur=0.321` (ms, at most 3 decimals are kept) out of a `Server-Timing` value, as µs.
 fn own_us(value: &str) -> Option<u64> {
-    let metric = value.split(',').map(str::trim).find(|metric| {
-        metric
-            .split(';')
-            .next()
-            .is_some_and(|name| name.trim() == "own")
-    })?;
-    let ms: f64 = metric
-        .split(';')
-        .find_map(|part| part.trim().strip_prefix("dur="))?
-        .parse()
-        .ok()?;
+    let metric = value
+        .split(',')
+        .map(str::trim)
+        .find(|metric| metric.split(';').next().is_some_and(|name| name.trim() == "own"))?;
+    let ms: f64 =
+        metric.split(';').find_map(|part| part.trim().strip_prefix("dur="))?.parse().ok()?;
     (ms.is_finite() && ms >= 0.0).then_some((ms * 1e3).round() as u64)
 }
 
@@ -213,9 +189,7 @@ impl Chunks {
     fn feed(&mut self, mut bytes: &[u8]) -> Result<bool, Broken> {
         while let Some((&byte, rest)) = bytes.split_first() {
             if self.at == ChunkAt::Data {
-                let taken = usize::try_from(self.size)
-                    .unwrap_or(usize::MAX)
-                    .min(bytes.len());
+                let taken = usize::try_from(self.size).unwrap_or(usize::MAX).min(bytes.len());
                 self.size -= taken as u64;
                 bytes = bytes.get(taken..).unwrap_or_default();
                 if self.size == 0 {
@@ -240,11 +214,7 @@ impl Chunks {
             (ChunkAt::Size, b'\r' | b';' | b' ') if self.digits > 0 => ChunkAt::SizeTail,
             (ChunkAt::SizeTail, b'\n') => {
                 self.digits = 0;
-                if self.size == 0 {
-                    ChunkAt::TrailerStart
-                } else {
-                    ChunkAt::Data
-                }
+                if self.size == 0 { ChunkAt::TrailerStart } else { ChunkAt::Data }
             }
             (ChunkAt::SizeTail, _) => ChunkAt::SizeTail,
             (ChunkAt::DataEnd, b'\r') => ChunkAt::DataEnd,
@@ -282,46 +252,25 @@ mod tests {
 
     #[test]
     fn bodies_end_where_they_say() {
-        check(
-            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
-            Ok(Some((200, true))),
-        );
+        check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", Ok(Some((200, true))));
         check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", Ok(None));
-        check(
-            "HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n",
-            Ok(Some((302, true))),
-        );
-        check(
-            "HTTP/1.1 204 No\r\nConnection: close\r\n\r\n",
-            Ok(Some((204, false))),
-        );
-        check(
-            "HTTP/1.0 404 No\r\nContent-Length: 1\r\n\r\nx",
-            Ok(Some((404, false))),
-        );
+        check("HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n", Ok(Some((302, true))));
+        check("HTTP/1.1 204 No\r\nConnection: close\r\n\r\n", Ok(Some((204, false))));
+        check("HTTP/1.0 404 No\r\nContent-Length: 1\r\n\r\nx", Ok(Some((404, false))));
         let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         check(
             &format!("{chunked}3\r\nabc\r\n0a;x=y\r\n0123456789\r\n0\r\n\r\n"),
             Ok(Some((200, true))),
         );
-        check(
-            &format!("{chunked}0\r\nTrailer: x\r\n\r\n"),
-            Ok(Some((200, true))),
-        );
+        check(&format!("{chunked}0\r\nTrailer: x\r\n\r\n"), Ok(Some((200, true))));
         check(&format!("{chunked}3\r\nabc\r\n"), Ok(None));
     }
 
     #[test]
     fn broken_answers_are_told_apart() {
-        check(
-            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcd",
-            Err(Broken::Surplus),
-        );
+        check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcd", Err(Broken::Surplus));
         check("SSH-2.0-OpenSSH\r\n", Err(Broken::Malformed));
-        check(
-            "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-            Err(Broken::Malformed),
-        );
+        check("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", Err(Broken::Malformed));
         let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         check(&format!("{chunked}zz\r\n"), Err(Broken::Malformed));
         check(&format!("{chunked}0\r\n\r\nHTTP"), Err(Broken::Surplus));
@@ -335,10 +284,7 @@ mod tests {
         assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\n\r\nabc"), Ok(None));
         assert!(reader.finish().is_ok_and(|head| !head.is_reusable));
         let mut reader = Reader::new();
-        assert_eq!(
-            reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"),
-            Ok(None)
-        );
+        assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), Ok(None));
         assert_eq!(reader.finish(), Err(Broken::CutShort));
         assert_eq!(Reader::new().finish(), Err(Broken::CutShort));
     }
@@ -348,18 +294,8 @@ mod tests {
         let text = b"HTTP/1.1 200 OK\r\nServer-Timing: total;dur=12.345, own;dur=0.321\r\n\
                      X-Cache: hit\r\nContent-Length: 0\r\n\r\n";
         let head = Reader::new().feed(text).expect("sound").expect("complete");
-        assert_eq!(
-            (head.own_us, head.cache.as_deref()),
-            (Some(321), Some("hit"))
-        );
-        for value in [
-            "own",
-            "own;dur=x",
-            "town;dur=1",
-            "own;dur=-1",
-            "own;dur=inf",
-            "",
-        ] {
+        assert_eq!((head.own_us, head.cache.as_deref()), (Some(321), Some("hit")));
+        for value in ["own", "own;dur=x", "town;dur=1", "own;dur=-1", "own;dur=inf", ""] {
             assert_eq!(own_us(value), None, "{value}");
         }
     }

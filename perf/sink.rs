@@ -13,10 +13,7 @@ pub(crate) fn write_json(path: Option<&Path>, report: &impl Serialize) -> Result
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(failed)?;
     }
     let beside = path.with_extension("json.part");

@@ -95,18 +95,9 @@ mod tests {
     #[test]
     fn options_become_arguments() {
         let both = "header = ['A: b', 'C: d']\nunique = true\nclosed = false";
-        check(
-            both,
-            Ok(&["load", "--header=A: b", "--header=C: d", "--unique"]),
-        );
-        check(
-            "target = '{base}/x'",
-            Ok(&["load", "--target=http://[::1]:80/x"]),
-        );
-        check(
-            "rate = 200\nseconds = 0.5",
-            Ok(&["load", "--rate=200", "--seconds=0.5"]),
-        );
+        check(both, Ok(&["load", "--header=A: b", "--header=C: d", "--unique"]));
+        check("target = '{base}/x'", Ok(&["load", "--target=http://[::1]:80/x"]));
+        check("rate = 200\nseconds = 0.5", Ok(&["load", "--rate=200", "--seconds=0.5"]));
         check("rate = { a = 1 }", Err(()));
     }
 
@@ -122,10 +113,7 @@ mod tests {
                 _ => &[],
             };
             let arguments = expand(suite, "http://127.0.0.1:1").expect("options");
-            let all = arguments
-                .iter()
-                .map(String::as_str)
-                .chain(needed.iter().copied());
+            let all = arguments.iter().map(String::as_str).chain(needed.iter().copied());
             crate::parse(all).expect("arguments of the command");
         }
     }

@@ -154,9 +154,7 @@ impl Breaker {
                 let is_chosen = draw < self.settings.probe_ratio;
                 match is_chosen.then(|| leases.grant(now, until)).flatten() {
                     Some(lease) => Admission::Probe(Generation { era, lease }),
-                    None => Admission::Refused {
-                        retry_at: leases.free_at(now).min(until),
-                    },
+                    None => Admission::Refused { retry_at: leases.free_at(now).min(until) },
                 }
             }
         };
@@ -185,14 +183,8 @@ impl Breaker {
             return;
         }
         let tally = match outcome {
-            Outcome::Valid => Tally {
-                valid: 1,
-                invalid: 0,
-            },
-            Outcome::Invalid => Tally {
-                valid: 0,
-                invalid: 1,
-            },
+            Outcome::Valid => Tally { valid: 1, invalid: 0 },
+            Outcome::Invalid => Tally { valid: 0, invalid: 1 },
             Outcome::Neutral => return,
         };
         self.pending.add(tally);
@@ -264,18 +256,14 @@ impl Breaker {
         if self.invalid_run >= self.settings.consecutive_invalid_max {
             return true;
         }
-        let (valid, all) = self
-            .history
-            .evidence(now, u64::from(self.settings.samples_min));
+        let (valid, all) = self.history.evidence(now, u64::from(self.settings.samples_min));
         let has_evidence = all >= u64::from(self.settings.samples_min);
         has_evidence && (valid as f64) < self.settings.valid_ratio_min * all as f64
     }
 
     fn open(&mut self, now: Instant) {
         self.era += 1;
-        self.phase = Phase::Open {
-            until: now + self.settings.half_open_after,
-        };
+        self.phase = Phase::Open { until: now + self.settings.half_open_after };
     }
 
     fn half_open_when_due(&mut self, now: Instant) {
@@ -283,10 +271,7 @@ impl Breaker {
             && until <= now
         {
             self.era += 1;
-            self.phase = Phase::HalfOpen {
-                leases: Leases::default(),
-                valid_run: 0,
-            };
+            self.phase = Phase::HalfOpen { leases: Leases::default(), valid_run: 0 };
         }
     }
 
@@ -330,10 +315,7 @@ impl Leases {
     fn grant(&mut self, now: Instant, until: Instant) -> Option<u64> {
         let slot = self.out.iter_mut().find(|slot| !is_out(slot, now))?;
         self.granted += 1;
-        *slot = Some(Probe {
-            lease: self.granted,
-            until,
-        });
+        *slot = Some(Probe { lease: self.granted, until });
         Some(self.granted)
     }
 
@@ -351,23 +333,13 @@ impl Leases {
     /// When the first lease ends; far away if none is out.
     fn free_at(&self, now: Instant) -> Instant {
         let out = self.out.iter().filter(|slot| is_out(slot, now)).flatten();
-        out.map(|probe| probe.until)
-            .min()
-            .unwrap_or(Instant::from_nanos(u64::MAX))
+        out.map(|probe| probe.until).min().unwrap_or(Instant::from_nanos(u64::MAX))
     }
 
     fn check(&self) {
         let numbers = self.out.iter().flatten().map(|probe| probe.lease);
-        assert!(
-            numbers
-                .clone()
-                .all(|lease| (1..=self.granted).contains(&lease))
-        );
-        assert!(
-            numbers
-                .clone()
-                .all(|lease| numbers.clone().filter(|n| *n == lease).count() == 1)
-        );
+        assert!(numbers.clone().all(|lease| (1..=self.granted).contains(&lease)));
+        assert!(numbers.clone().all(|lease| numbers.clone().filter(|n| *n == lease).count() == 1));
     }
 }
 
@@ -403,10 +375,7 @@ impl History {
             return;
         };
         if slice.number < number {
-            *slice = Slice {
-                number,
-                tally: Tally::default(),
-            };
+            *slice = Slice { number, tally: Tally::default() };
         }
         if slice.number == number {
             slice.tally.add(tally);

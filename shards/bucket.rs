@@ -76,11 +76,7 @@ struct Gauge {
 impl Gauge {
     fn new(now: Instant, rate: Rate) -> Self {
         // NaN fails every comparison and so ends up at the least rate.
-        let per_second = if rate.per_second > 1e-6 {
-            rate.per_second.min(1e9)
-        } else {
-            1e-6
-        };
+        let per_second = if rate.per_second > 1e-6 { rate.per_second.min(1e9) } else { 1e-6 };
         let token = ((UNITS_PER_SECOND / per_second).round() as u64).max(1);
         Self {
             now: now.as_nanos().saturating_mul(UNITS_PER_NS),
@@ -102,10 +98,7 @@ impl Gauge {
         if debt_after > self.depth {
             return (full_at, self.taken(false, debt));
         }
-        (
-            self.now.saturating_add(debt_after),
-            self.taken(true, debt_after),
-        )
+        (self.now.saturating_add(debt_after), self.taken(true, debt_after))
     }
 
     fn taken(&self, allowed: bool, debt: u64) -> Taken {
@@ -140,11 +133,7 @@ mod tests {
         for (ms, allowed, remaining) in takes {
             let now = Instant::ZERO + Duration::from_millis(*ms);
             let taken = take(&word, now, rate);
-            assert_eq!(
-                (taken.allowed, taken.remaining),
-                (*allowed, *remaining),
-                "at {ms} ms"
-            );
+            assert_eq!((taken.allowed, taken.remaining), (*allowed, *remaining), "at {ms} ms");
         }
     }
 
@@ -167,10 +156,7 @@ mod tests {
 
     #[test]
     fn senseless_rates_count_as_the_nearest_sensible_one() {
-        check(
-            rate(0, 1.0),
-            &[(0, true, 0), (0, false, 0), (1_000, true, 0)],
-        );
+        check(rate(0, 1.0), &[(0, true, 0), (0, false, 0), (1_000, true, 0)]);
         check(rate(1, 0.0), &[(0, true, 0), (3_600_000, false, 0)]);
         check(rate(1, -5.0), &[(0, true, 0), (3_600_000, false, 0)]);
         check(rate(1, f64::NAN), &[(0, true, 0), (3_600_000, false, 0)]);
@@ -194,10 +180,7 @@ mod tests {
         // knows.
         assert_eq!(peek(&empty(fast), now, slow).remaining, 18);
         assert_eq!(peek(&empty(slow), now, fast).remaining, 0);
-        assert_eq!(
-            peek(&empty(slow), now, fast).retry_in,
-            Duration::from_millis(10)
-        );
+        assert_eq!(peek(&empty(slow), now, fast).retry_in, Duration::from_millis(10));
     }
 
     #[test]
@@ -213,10 +196,7 @@ mod tests {
             let met = f64::from(takes - 1) / now.since(Instant::ZERO).as_secs_f64();
             // Each wait is rounded up to 1 ns, hence up to `per_second` * 1e-9 slower.
             let error = met / per_second - 1.0;
-            assert!(
-                error.abs() <= per_second * 1.1e-9 + 1e-9,
-                "{per_second}/s met as {met}/s"
-            );
+            assert!(error.abs() <= per_second * 1.1e-9 + 1e-9, "{per_second}/s met as {met}/s");
         }
     }
 
@@ -230,10 +210,7 @@ mod tests {
                 .map(|step| Instant::ZERO + span * step / steps)
                 .filter(|now| take(&word, *now, rate(10, per_second)).allowed)
                 .count();
-            assert!(
-                (50_008..=50_010).contains(&allowed),
-                "{per_second}/s gave {allowed}"
-            );
+            assert!((50_008..=50_010).contains(&allowed), "{per_second}/s gave {allowed}");
         }
     }
 
@@ -242,16 +219,10 @@ mod tests {
         let word = AtomicU64::new(0);
         let now = Instant::ZERO + Duration::from_secs(1);
         let allowed: usize = std::thread::scope(|scope| {
-            let greedy = || {
-                (0..5_000)
-                    .filter(|_| take(&word, now, rate(7_001, 1.0)).allowed)
-                    .count()
-            };
+            let greedy =
+                || (0..5_000).filter(|_| take(&word, now, rate(7_001, 1.0)).allowed).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(greedy)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .sum()
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!(allowed, 7_001);
     }

@@ -77,10 +77,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn new() -> Self {
-        Self {
-            by_bucket: vec![0; BUCKETS].into_boxed_slice(),
-            total: 0,
-        }
+        Self { by_bucket: vec![0; BUCKETS].into_boxed_slice(), total: 0 }
     }
 
     pub(crate) fn add(&mut self, bucket: BucketIndex, count: u32) {
@@ -120,10 +117,7 @@ impl Counts {
     /// Asserts the invariants.
     pub(crate) fn check(&self) {
         assert_eq!(self.by_bucket.len(), BUCKETS);
-        assert_eq!(
-            self.by_bucket.iter().copied().map(u64::from).sum::<u64>(),
-            self.total
-        );
+        assert_eq!(self.by_bucket.iter().copied().map(u64::from).sum::<u64>(), self.total);
     }
 }
 
@@ -135,10 +129,7 @@ mod tests {
     fn check(value: Duration, expected: Duration) {
         let found = BucketIndex::of(value).value();
         let error = found.as_secs_f64() / expected.as_secs_f64() - 1.0;
-        assert!(
-            error.abs() <= 0.021,
-            "{value:?} came back as {found:?}, expected {expected:?}"
-        );
+        assert!(error.abs() <= 0.021, "{value:?} came back as {found:?}, expected {expected:?}");
     }
 
     #[test]
@@ -160,10 +151,7 @@ mod tests {
         let middles: Vec<_> = BucketIndex::all().map(BucketIndex::value).collect();
         assert_eq!(middles.len(), 486);
         assert!(middles.is_sorted_by(|a, b| a < b));
-        assert_eq!(
-            BucketIndex::from_u16(485).map(BucketIndex::as_u16),
-            Some(485)
-        );
+        assert_eq!(BucketIndex::from_u16(485).map(BucketIndex::as_u16), Some(485));
         assert_eq!(BucketIndex::from_u16(486), None);
     }
 

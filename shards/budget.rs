@@ -33,16 +33,8 @@ impl Budget {
         // NaN fails the comparison and so spends nothing.
         let ratio = if ratio > 0.0 { ratio.min(1.0) } else { 0.0 };
         let deposit = (ratio * TOKEN as f64).round() as i64;
-        let tokens_max = if deposit > 0 {
-            i64::from(burst.max(BURST_MIN)) * TOKEN
-        } else {
-            0
-        };
-        Self {
-            word: AtomicI64::new(tokens_max),
-            deposit,
-            tokens_max,
-        }
+        let tokens_max = if deposit > 0 { i64::from(burst.max(BURST_MIN)) * TOKEN } else { 0 };
+        Self { word: AtomicI64::new(tokens_max), deposit, tokens_max }
     }
 
     /// A primary call was made: adds `ratio` tokens, up to the burst.
@@ -67,18 +59,12 @@ impl Budget {
     /// Asserts the invariants.
     pub fn check(&self) {
         let tokens = self.word.load(Ordering::Relaxed);
-        assert!(
-            (0..=self.tokens_max).contains(&tokens),
-            "{tokens} micro-tokens"
-        );
+        assert!((0..=self.tokens_max).contains(&tokens), "{tokens} micro-tokens");
     }
 
     /// Relaxed: the word orders nothing but itself.
     fn change(&self, next: impl FnMut(i64) -> Option<i64>) -> bool {
-        let is_changed = self
-            .word
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-            .is_ok();
+        let is_changed = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok();
         if cfg!(debug_assertions) {
             self.check();
         }
@@ -101,10 +87,7 @@ mod tests {
             })
             .count();
         let spent = extra as f64 / 10_000.0;
-        assert!(
-            (spent - expected_ratio).abs() <= 0.02,
-            "{ratio} spent {spent}"
-        );
+        assert!((spent - expected_ratio).abs() <= 0.02, "{ratio} spent {spent}");
     }
 
     #[test]
@@ -117,12 +100,7 @@ mod tests {
 
     #[test]
     fn senseless_ratios_count_as_the_nearest_sensible_one() {
-        for (ratio, expected) in [
-            (f64::NAN, 0.0),
-            (-1.0, 0.0),
-            (f64::INFINITY, 1.0),
-            (7.0, 1.0),
-        ] {
+        for (ratio, expected) in [(f64::NAN, 0.0), (-1.0, 0.0), (f64::INFINITY, 1.0), (7.0, 1.0)] {
             check(ratio, 1, expected);
         }
     }
@@ -157,16 +135,10 @@ mod tests {
                     .count()
             };
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(storm)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .sum()
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         let left = budget.tokens();
-        assert!(
-            spent as f64 <= 0.15 * 20_000.0 + 10.0 - left + 1e-6,
-            "{spent} spent"
-        );
+        assert!(spent as f64 <= 0.15 * 20_000.0 + 10.0 - left + 1e-6, "{spent} spent");
         // Deposits above the burst are lost, never more than the threads could hold back.
         assert!(spent >= 2_990, "{spent} spent");
     }

@@ -52,11 +52,7 @@ struct Flight<K, V> {
 impl<K: Ord + Clone, V: Clone> Flights<K, V> {
     /// No flights.
     pub fn new() -> Self {
-        Self {
-            by_key: BTreeMap::new(),
-            flights: BTreeMap::new(),
-            begun: 0,
-        }
+        Self { by_key: BTreeMap::new(), flights: BTreeMap::new(), begun: 0 }
     }
 
     /// Leads a new flight for `key`, unless there are `flights_max`, or joins the one there is. Who
@@ -104,10 +100,7 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
         }
         flight.waiters -= 1;
         flight.begin_term();
-        let id = FlightId {
-            flight: id.flight,
-            term: flight.term,
-        };
+        let id = FlightId { flight: id.flight, term: flight.term };
         self.check_in_debug();
         Some(id)
     }
@@ -138,17 +131,12 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
     /// The flight for `key`, whoever leads it.
     pub fn get(&self, key: &K) -> Option<FlightId> {
         let flight = *self.by_key.get(key)?;
-        Some(FlightId {
-            flight,
-            term: self.flights.get(&flight)?.term,
-        })
+        Some(FlightId { flight, term: self.flights.get(&flight)?.term })
     }
 
     /// How many wait for the flight; 0 if it ended.
     pub fn waiters(&self, id: FlightId) -> u32 {
-        self.flights
-            .get(&id.flight)
-            .map_or(0, |flight| flight.waiters)
+        self.flights.get(&id.flight).map_or(0, |flight| flight.waiters)
     }
 
     /// How many flights there are.
@@ -167,29 +155,18 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
         for (number, flight) in &self.flights {
             assert_eq!(self.by_key.get(&flight.key), Some(number));
             assert!(*number <= self.begun);
-            assert!(
-                flight.has_leader || flight.waiters > 0,
-                "a flight nobody is on"
-            );
+            assert!(flight.has_leader || flight.waiters > 0, "a flight nobody is on");
             assert!(flight.waiters <= WAITERS_MAX);
         }
     }
 
     fn lead(&mut self, key: K) -> Begin {
         self.begun += 1;
-        let flight = Flight {
-            key: key.clone(),
-            term: 0,
-            has_leader: true,
-            waiters: 0,
-            value: None,
-        };
+        let flight =
+            Flight { key: key.clone(), term: 0, has_leader: true, waiters: 0, value: None };
         self.by_key.insert(key, self.begun);
         self.flights.insert(self.begun, flight);
-        Begin::Lead(FlightId {
-            flight: self.begun,
-            term: 0,
-        })
+        Begin::Lead(FlightId { flight: self.begun, term: 0 })
     }
 
     fn join(&mut self, number: u64) -> Begin {
@@ -198,19 +175,13 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
         };
         if !flight.has_leader {
             flight.begin_term();
-            return Begin::Lead(FlightId {
-                flight: number,
-                term: flight.term,
-            });
+            return Begin::Lead(FlightId { flight: number, term: flight.term });
         }
         if flight.waiters >= WAITERS_MAX {
             return Begin::Full;
         }
         flight.waiters += 1;
-        Begin::Joined(FlightId {
-            flight: number,
-            term: flight.term,
-        })
+        Begin::Joined(FlightId { flight: number, term: flight.term })
     }
 
     /// The flight, if `id` leads it.

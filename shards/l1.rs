@@ -116,22 +116,13 @@ impl<V: Weigh + Clone> L1<V> {
     /// heavy for the cache is not stored either, and what it would have replaced is removed.
     pub fn insert(&mut self, key: &Key, entry: Entry<V>) -> bool {
         debug_assert!(entry.fresh_until <= entry.usable_until);
-        if self
-            .entry(key)
-            .is_some_and(|there| there.made_at > entry.made_at)
-        {
+        if self.entry(key).is_some_and(|there| there.made_at > entry.made_at) {
             return false;
         }
         let weight_bytes = Self::ENTRY_BYTES + u64::from(entry.value.weight_bytes());
         let is_stored = weight_bytes <= self.entry_bytes_max;
         if is_stored {
-            self.cache.insert(
-                *key,
-                Stored {
-                    entry,
-                    weight_bytes,
-                },
-            );
+            self.cache.insert(*key, Stored { entry, weight_bytes });
         } else {
             self.cache.remove(key);
         }

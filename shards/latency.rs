@@ -72,11 +72,7 @@ impl Latency {
     pub fn new(window: Duration, slices: usize) -> Self {
         let slices = slices.clamp(1, 1_024);
         let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-        let slice = Slice {
-            number: 0,
-            exact: Counts::new(),
-            censored: Counts::new(),
-        };
+        let slice = Slice { number: 0, exact: Counts::new(), censored: Counts::new() };
         Self {
             window,
             slice_ns: (window_ns / slices as u64).max(1),
@@ -96,23 +92,14 @@ impl Latency {
         if self.pending.is_empty() {
             self.pending_since = now;
         }
-        let place = self
-            .pending
-            .binary_search_by_key(&(bucket, sample), DeltaEntry::key);
+        let place = self.pending.binary_search_by_key(&(bucket, sample), DeltaEntry::key);
         match place {
             Ok(at) => {
                 if let Some(entry) = self.pending.get_mut(at) {
                     entry.count = entry.count.saturating_add(1);
                 }
             }
-            Err(at) => self.pending.insert(
-                at,
-                DeltaEntry {
-                    bucket,
-                    sample,
-                    count: 1,
-                },
-            ),
+            Err(at) => self.pending.insert(at, DeltaEntry { bucket, sample, count: 1 }),
         }
         debug_assert!(self.pending.len() <= 2 * BUCKETS);
     }
@@ -131,9 +118,7 @@ impl Latency {
         let mut longest = None;
         for bucket in BucketIndex::all() {
             let exact: u64 = live().map(|slice| u64::from(slice.exact.get(bucket))).sum();
-            let censored: u64 = live()
-                .map(|slice| u64::from(slice.censored.get(bucket)))
-                .sum();
+            let censored: u64 = live().map(|slice| u64::from(slice.censored.get(bucket))).sum();
             if exact + censored == 0 {
                 continue;
             }
@@ -160,10 +145,7 @@ impl Latency {
             return None;
         }
         let mut delta = Delta::default();
-        for entry in self
-            .pending
-            .drain(self.pending.len().saturating_sub(DELTA_ENTRIES_MAX)..)
-        {
+        for entry in self.pending.drain(self.pending.len().saturating_sub(DELTA_ENTRIES_MAX)..) {
             delta.push(entry.bucket, entry.sample, entry.count);
         }
         self.check_in_debug();
@@ -212,9 +194,7 @@ impl Latency {
     fn live(&self, now: Instant) -> impl Iterator<Item = &Slice> {
         let newest = now.as_nanos() / self.slice_ns;
         let oldest = (newest + 1).saturating_sub(self.slices.len() as u64);
-        self.slices
-            .iter()
-            .filter(move |slice| (oldest..=newest).contains(&slice.number))
+        self.slices.iter().filter(move |slice| (oldest..=newest).contains(&slice.number))
     }
 
     fn check_in_debug(&self) {
@@ -236,11 +216,7 @@ impl Delta {
         let Some(entry) = self.entries.get_mut(usize::from(self.len)) else {
             return false;
         };
-        *entry = DeltaEntry {
-            bucket,
-            sample,
-            count,
-        };
+        *entry = DeltaEntry { bucket, sample, count };
         self.len += 1;
         true
     }
@@ -287,10 +263,7 @@ mod tests {
         assert_eq!(found.is_some(), expected_ms.is_some(), "{found:?}");
         if let (Some(found), Some(expected_ms)) = (found, expected_ms) {
             let error = found.as_secs_f64() / ms(expected_ms).as_secs_f64() - 1.0;
-            assert!(
-                error.abs() <= 0.021,
-                "{found:?} instead of {expected_ms} ms"
-            );
+            assert!(error.abs() <= 0.021, "{found:?} instead of {expected_ms} ms");
         }
     }
 
@@ -304,12 +277,7 @@ mod tests {
 
     #[test]
     fn a_censored_sample_counts_until_it_was_cut() {
-        let half = [
-            (0, 100, Exact),
-            (0, 200, Censored),
-            (0, 300, Exact),
-            (0, 400, Exact),
-        ];
+        let half = [(0, 100, Exact), (0, 200, Censored), (0, 300, Exact), (0, 400, Exact)];
         check(&half, 0, 0.25, Some(100));
         // Of three still running at 100 ms two are seen to end: 3/4 * (1 - 1/2) = 3/8 outlast 300.
         check(&half, 0, 0.6, Some(300));
@@ -319,12 +287,7 @@ mod tests {
 
     #[test]
     fn where_the_longest_were_all_cut_the_longest_seen_is_the_answer() {
-        check(
-            &[(0, 100, Exact), (0, 400, Censored), (0, 900, Censored)],
-            0,
-            0.9,
-            Some(900),
-        );
+        check(&[(0, 100, Exact), (0, 400, Censored), (0, 900, Censored)], 0, 0.9, Some(900));
     }
 
     #[test]
@@ -337,18 +300,8 @@ mod tests {
 
     #[test]
     fn a_stalled_upstream_saturates_and_still_has_a_quantile() {
-        check(
-            &[(0, 12_000, Exact), (0, 600_000, Exact)],
-            0,
-            0.5,
-            Some(12_000),
-        );
-        check(
-            &[(0, 600_000, Exact), (0, 600_000, Exact)],
-            0,
-            0.9,
-            Some(120_000),
-        );
+        check(&[(0, 12_000, Exact), (0, 600_000, Exact)], 0, 0.5, Some(12_000));
+        check(&[(0, 600_000, Exact), (0, 600_000, Exact)], 0, 0.9, Some(120_000));
     }
 
     #[test]
@@ -359,12 +312,7 @@ mod tests {
         check(&samples, 69, 0.5, Some(200));
         check(&samples, 70, 0.5, Some(300));
         // A slot used again keeps nothing of its last use, and an old sample does not come in late.
-        check(
-            &[(5, 100, Exact), (65, 300, Exact), (5, 100, Exact)],
-            65,
-            0.1,
-            Some(300),
-        );
+        check(&[(5, 100, Exact), (65, 300, Exact), (5, 100, Exact)], 65, 0.1, Some(300));
     }
 
     /// Calls whose primary is cancelled when a hedge sent after `delay` answers first, both after
@@ -373,11 +321,7 @@ mod tests {
         let law = |chance: &mut Chance| chance.log_normal(ms(248), SIGMA);
         let call = |chance: &mut Chance| {
             let (primary, hedge) = (law(chance), delay + law(chance));
-            if primary <= hedge {
-                (Exact, primary)
-            } else {
-                (Censored, hedge)
-            }
+            if primary <= hedge { (Exact, primary) } else { (Censored, hedge) }
         };
         (0..calls).map(|_| call(chance)).collect()
     }
@@ -401,15 +345,9 @@ mod tests {
         let mut chance = Chance::new(7);
         for (delay_ms, censored_ratio) in [(0, 0.5), (100, 0.34), (200, 0.22), (330, 0.12)] {
             let samples = hedged(&mut chance, ms(delay_ms), 20_000);
-            let censored = samples
-                .iter()
-                .filter(|(sample, _)| *sample == Censored)
-                .count();
+            let censored = samples.iter().filter(|(sample, _)| *sample == Censored).count();
             let ratio = censored as f64 / samples.len() as f64;
-            assert!(
-                (ratio - censored_ratio).abs() < 0.02,
-                "{delay_ms} ms cuts {ratio}"
-            );
+            assert!((ratio - censored_ratio).abs() < 0.02, "{delay_ms} ms cuts {ratio}");
             let all = || samples.iter().copied();
             let found = p90_ms(all());
             let dropped = p90_ms(all().filter(|(sample, _)| *sample == Exact));

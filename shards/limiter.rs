@@ -73,11 +73,8 @@ impl Limiter {
     /// Nothing in flight, and the initial limit.
     pub fn new(settings: Settings) -> Self {
         let limit_min = settings.limit_min.max(1);
-        let settings = Settings {
-            limit_min,
-            limit_max: settings.limit_max.max(limit_min),
-            ..settings
-        };
+        let settings =
+            Settings { limit_min, limit_max: settings.limit_max.max(limit_min), ..settings };
         Self {
             limit: f64::from(settings.limit_initial.clamp(limit_min, settings.limit_max)),
             settings,
@@ -130,11 +127,7 @@ impl Limiter {
         self.follow(sample, is_used);
         let gradient = (self.baseline.as_secs_f64() / sample.as_secs_f64()).clamp(0.5, 1.0);
         let next = self.limit * gradient + self.limit.sqrt();
-        let ceiling = if is_used {
-            f64::from(self.settings.limit_max)
-        } else {
-            self.limit
-        };
+        let ceiling = if is_used { f64::from(self.settings.limit_max) } else { self.limit };
         self.limit = next.min(ceiling).max(f64::from(self.settings.limit_min));
         self.check_in_debug();
     }
@@ -160,11 +153,7 @@ impl Limiter {
     /// Asserts the invariants.
     pub fn check(&self) {
         let bounds = self.settings.limit_min..=self.settings.limit_max;
-        assert!(
-            bounds.contains(&self.limit()),
-            "{} of {bounds:?}",
-            self.limit
-        );
+        assert!(bounds.contains(&self.limit()), "{} of {bounds:?}", self.limit);
         assert!((BASELINE_MIN..=BASELINE_MAX).contains(&self.baseline));
         assert!(self.interactive.in_flight <= self.settings.limit_max);
         assert!(self.batch.in_flight <= self.settings.batch_limit_max);
@@ -186,11 +175,7 @@ impl Limiter {
     /// The interval's own time; none if too little was seen.
     fn take_sample(&mut self) -> Option<Duration> {
         let is_enough = self.own.total() >= SAMPLES_MIN;
-        let sample = if is_enough {
-            self.own.quantile(QUANTILE)
-        } else {
-            None
-        };
+        let sample = if is_enough { self.own.quantile(QUANTILE) } else { None };
         self.intervals_kept += 1;
         if sample.is_some() || self.intervals_kept >= INTERVALS_KEPT {
             self.own.clear();
@@ -235,11 +220,7 @@ impl Occupancy {
 
     /// How many an arrival of this interval found in, on average; 0 without arrivals.
     fn found(&self) -> f64 {
-        if self.arrivals == 0 {
-            0.0
-        } else {
-            self.found_sum as f64 / self.arrivals as f64
-        }
+        if self.arrivals == 0 { 0.0 } else { self.found_sum as f64 / self.arrivals as f64 }
     }
 
     fn begin_interval(&mut self) {
@@ -310,11 +291,7 @@ mod tests {
         fn run(&mut self, span_ms: u64, load: Load) {
             for _ in 0..span_ms {
                 self.now_ms += 1;
-                while self
-                    .leaving
-                    .first()
-                    .is_some_and(|(at_us, _)| *at_us <= self.now_ms * 1_000)
-                {
+                while self.leaving.first().is_some_and(|(at_us, _)| *at_us <= self.now_ms * 1_000) {
                     self.leaving.pop_first();
                     self.limiter.leave(Lane::Interactive);
                     let own = load.own.mul_f64(0.5 + self.chance.ratio());
@@ -337,8 +314,7 @@ mod tests {
             }
             let stay = self.chance.log_normal(load.engine_median, load.sigma);
             self.serial += 1;
-            self.leaving
-                .insert((self.now_ms * 1_000 + stay.as_micros() as u64, self.serial));
+            self.leaving.insert((self.now_ms * 1_000 + stay.as_micros() as u64, self.serial));
         }
     }
 
@@ -362,26 +338,10 @@ mod tests {
         let mut core = Core::new();
         core.run(30_000, HEAVY_TAIL);
         let (before, shed) = (core.limiter.limit(), core.shed);
-        core.run(
-            1_000,
-            Load {
-                own: Duration::from_millis(50),
-                ..HEAVY_TAIL
-            },
-        );
-        assert!(
-            core.limiter.limit() < before / 4,
-            "{before} to {}",
-            core.limiter.limit()
-        );
+        core.run(1_000, Load { own: Duration::from_millis(50), ..HEAVY_TAIL });
+        assert!(core.limiter.limit() < before / 4, "{before} to {}", core.limiter.limit());
         assert!(core.shed > shed);
-        core.run(
-            5_000,
-            Load {
-                own: Duration::from_millis(50),
-                ..HEAVY_TAIL
-            },
-        );
+        core.run(5_000, Load { own: Duration::from_millis(50), ..HEAVY_TAIL });
         assert_eq!(core.limiter.limit(), SETTINGS.limit_min);
         // And it comes back by itself once the queue is gone.
         core.run(30_000, HEAVY_TAIL);
@@ -408,19 +368,10 @@ mod tests {
     #[test]
     fn without_use_it_does_not_grow_and_without_traffic_it_does_not_freeze() {
         let mut core = Core::new();
-        let light = Load {
-            per_ms: 0.05,
-            ..HEAVY_TAIL
-        };
+        let light = Load { per_ms: 0.05, ..HEAVY_TAIL };
         core.run(20_000, light);
         assert_eq!(core.limiter.limit(), SETTINGS.limit_initial);
-        core.run(
-            20_000,
-            Load {
-                per_ms: 0.0,
-                ..HEAVY_TAIL
-            },
-        );
+        core.run(20_000, Load { per_ms: 0.0, ..HEAVY_TAIL });
         assert_eq!(core.limiter.limit(), SETTINGS.limit_initial);
         core.run(30_000, HEAVY_TAIL);
         assert!(core.limiter.limit() > 800, "{}", core.limiter.limit());
@@ -433,33 +384,17 @@ mod tests {
         let mut own = Duration::from_millis(1);
         for _ in 0..400 {
             own = own.mul_f64(1.01);
-            core.run(
-                1_000,
-                Load {
-                    own,
-                    per_ms: 8.0,
-                    ..HEAVY_TAIL
-                },
-            );
+            core.run(1_000, Load { own, per_ms: 8.0, ..HEAVY_TAIL });
         }
-        assert!(
-            core.limiter.limit() <= 32,
-            "{} at {own:?}",
-            core.limiter.limit()
-        );
-        assert!(
-            core.limiter.baseline < BASELINE_MIN * 2,
-            "{:?}",
-            core.limiter.baseline
-        );
+        assert!(core.limiter.limit() <= 32, "{} at {own:?}", core.limiter.limit());
+        assert!(core.limiter.baseline < BASELINE_MIN * 2, "{:?}", core.limiter.baseline);
     }
 
     #[test]
     fn a_hiccup_with_few_samples_changes_nothing() {
         let mut core = Core::new();
         for _ in 0..40 {
-            core.limiter
-                .observe_own(core.now(), Duration::from_millis(80));
+            core.limiter.observe_own(core.now(), Duration::from_millis(80));
             core.now_ms += 250;
             core.limiter.tick(core.now());
         }
@@ -480,54 +415,25 @@ mod tests {
     #[test]
     fn batch_has_its_own_limit_and_yields() {
         check_batch(SETTINGS, 0, 64);
-        check_batch(
-            Settings {
-                batch_limit_max: 10,
-                ..SETTINGS
-            },
-            0,
-            10,
-        );
+        check_batch(Settings { batch_limit_max: 10, ..SETTINGS }, 0, 10);
         check_batch(SETTINGS, 51, 64);
         check_batch(SETTINGS, 52, 0);
-        check_batch(
-            Settings {
-                limit_initial: 20,
-                ..SETTINGS
-            },
-            0,
-            20,
-        );
+        check_batch(Settings { limit_initial: 20, ..SETTINGS }, 0, 20);
     }
 
     #[test]
     fn interactive_never_waits_for_batch() {
         let mut limiter = Limiter::new(SETTINGS);
         assert_eq!((0..200).filter(|_| limiter.enter(Lane::Batch)).count(), 64);
-        assert_eq!(
-            (0..200)
-                .filter(|_| limiter.enter(Lane::Interactive))
-                .count(),
-            64
-        );
+        assert_eq!((0..200).filter(|_| limiter.enter(Lane::Interactive)).count(), 64);
     }
 
     #[test]
     fn the_limit_stays_within_its_bounds() {
-        let narrow = Settings {
-            limit_min: 0,
-            limit_max: 0,
-            ..SETTINGS
-        };
+        let narrow = Settings { limit_min: 0, limit_max: 0, ..SETTINGS };
         assert_eq!(Limiter::new(narrow).limit(), 1);
         let mut core = Core::new();
-        core.run(
-            200_000,
-            Load {
-                per_ms: 12.0,
-                ..HEAVY_TAIL
-            },
-        );
+        core.run(200_000, Load { per_ms: 12.0, ..HEAVY_TAIL });
         assert_eq!(core.limiter.limit(), SETTINGS.limit_max);
     }
 }

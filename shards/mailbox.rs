@@ -27,10 +27,7 @@ use std::sync::{Arc, atomic::AtomicUsize};
 /// # Panics
 /// If the capacity is out of bounds: a mistake at start-up.
 pub fn lane<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(
-        (1..=1 << 20).contains(&capacity),
-        "a lane of {capacity} letters"
-    );
+    assert!((1..=1 << 20).contains(&capacity), "a lane of {capacity} letters");
     let slots = (0..capacity.next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
     let ring = Arc::new(Ring {
         slots: slots.collect(),
@@ -38,19 +35,8 @@ pub fn lane<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         sent: CachePadded::new(AtomicUsize::new(0)),
         taken: CachePadded::new(AtomicUsize::new(0)),
     });
-    let sender = Sender {
-        ring: Arc::clone(&ring),
-        sent: Cell::new(0),
-        taken: Cell::new(0),
-    };
-    (
-        sender,
-        Receiver {
-            ring,
-            sent: Cell::new(0),
-            taken: Cell::new(0),
-        },
-    )
+    let sender = Sender { ring: Arc::clone(&ring), sent: Cell::new(0), taken: Cell::new(0) };
+    (sender, Receiver { ring, sent: Cell::new(0), taken: Cell::new(0) })
 }
 
 /// The end that sends; moves to its thread and stays there.
@@ -153,10 +139,8 @@ impl<T> Ring<T> {
 impl<T> Drop for Ring<T> {
     /// Drops the letters that nobody took.
     fn drop(&mut self) {
-        let (mut taken, sent) = (
-            self.taken.load(Ordering::Relaxed),
-            self.sent.load(Ordering::Relaxed),
-        );
+        let (mut taken, sent) =
+            (self.taken.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed));
         debug_assert!(sent.wrapping_sub(taken) <= self.capacity);
         while taken != sent {
             self.slot(taken).with_mut(|slot| {
@@ -170,17 +154,13 @@ impl<T> Drop for Ring<T> {
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
-            .field("sent", &self.sent)
-            .finish_non_exhaustive()
+        f.debug_struct("Sender").field("sent", &self.sent).finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver")
-            .field("taken", &self.taken)
-            .finish_non_exhaustive()
+        f.debug_struct("Receiver").field("taken", &self.taken).finish_non_exhaustive()
     }
 }
 
@@ -214,9 +194,7 @@ mod tests {
     fn check(capacity: usize, letters: u32, expected: u32) {
         let (sender, receiver) = lane(capacity);
         assert!(receiver.is_empty());
-        let fit = (0..letters)
-            .filter(|letter| sender.push(*letter) == Ok(()))
-            .count();
+        let fit = (0..letters).filter(|letter| sender.push(*letter) == Ok(())).count();
         assert_eq!(fit, expected as usize, "of {letters} into {capacity}");
         assert!((0..expected).all(|letter| receiver.pop() == Some(letter)));
         assert_eq!(receiver.pop(), None);
@@ -224,14 +202,9 @@ mod tests {
 
     #[test]
     fn a_full_lane_hands_the_letter_back() {
-        for (capacity, letters, expected) in [
-            (1, 0, 0),
-            (1, 2, 1),
-            (2, 3, 2),
-            (3, 3, 3),
-            (3, 9, 3),
-            (64, 65, 64),
-        ] {
+        for (capacity, letters, expected) in
+            [(1, 0, 0), (1, 2, 1), (2, 3, 2), (3, 3, 3), (3, 9, 3), (64, 65, 64)]
+        {
             check(capacity, letters, expected);
         }
         let (sender, receiver) = lane(1);

@@ -90,10 +90,7 @@ impl<T: Send> Post<T> {
 
     /// Whether a letter waits.
     pub fn has_mail(&self) -> bool {
-        self.from
-            .iter()
-            .flatten()
-            .any(|receiver| !receiver.is_empty())
+        self.from.iter().flatten().any(|receiver| !receiver.is_empty())
     }
 
     /// The core whose mailbox this is.
@@ -164,9 +161,7 @@ mod tests {
     fn a_letter_may_be_answered_from_within_its_handling() {
         let posts = mesh(2, 4);
         assert_eq!(posts[0].send(CoreId(1), 1), Ok(()));
-        posts[1].drain(1, |from, letter| {
-            assert_eq!(posts[1].send(from, letter + 1), Ok(()))
-        });
+        posts[1].drain(1, |from, letter| assert_eq!(posts[1].send(from, letter + 1), Ok(())));
         let mut answer = 0;
         posts[0].drain(1, |_, letter| answer = letter);
         assert_eq!(answer, 2);

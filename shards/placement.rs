@@ -40,15 +40,9 @@ mod tests {
 
     #[test]
     fn homes_divide_the_key_space_in_order() {
-        for (first_byte, cores, expected) in [
-            (0, 1, 0),
-            (255, 1, 0),
-            (0, 4, 0),
-            (63, 4, 0),
-            (64, 4, 1),
-            (128, 4, 2),
-            (255, 4, 3),
-        ] {
+        for (first_byte, cores, expected) in
+            [(0, 1, 0), (255, 1, 0), (0, 4, 0), (63, 4, 0), (64, 4, 1), (128, 4, 2), (255, 4, 3)]
+        {
             check(first_byte, cores, expected);
         }
     }

@@ -28,18 +28,12 @@ impl<C> Pool<C> {
     /// An empty pool of at most `idle_max` connections, each kept for `idle_for`, which should be
     /// shorter than the peer's own idle timeout.
     pub fn new(idle_max: usize, idle_for: Duration) -> Self {
-        Self {
-            idle: VecDeque::new(),
-            idle_max,
-            idle_for,
-        }
+        Self { idle: VecDeque::new(), idle_max, idle_for }
     }
 
     /// The connection that was given last, unless even that one has been idle for too long.
     pub fn take(&mut self, now: Instant) -> Option<C> {
-        let newest = self
-            .idle
-            .pop_back_if(|idle| now.since(idle.since) < self.idle_for);
+        let newest = self.idle.pop_back_if(|idle| now.since(idle.since) < self.idle_for);
         self.check_in_debug();
         newest.map(|idle| idle.connection)
     }
@@ -60,9 +54,7 @@ impl<C> Pool<C> {
     /// The connections that have been idle for too long, to be closed. Allocates only if any are.
     pub fn expire(&mut self, now: Instant) -> Vec<C> {
         let mut expired = Vec::new();
-        while let Some(idle) = self
-            .idle
-            .pop_front_if(|idle| now.since(idle.since) >= self.idle_for)
+        while let Some(idle) = self.idle.pop_front_if(|idle| now.since(idle.since) >= self.idle_for)
         {
             expired.push(idle.connection);
         }

@@ -69,11 +69,7 @@ impl Score {
     /// The share of answers that were valid; 1 without evidence.
     pub fn valid_ratio(&self, now: Instant) -> f64 {
         let is_known = self.weight * self.decay(now) >= WEIGHT_MIN;
-        if is_known {
-            (self.valid_sum / self.weight).clamp(0.0, 1.0)
-        } else {
-            1.0
-        }
+        if is_known { (self.valid_sum / self.weight).clamp(0.0, 1.0) } else { 1.0 }
     }
 
     /// `ewma_ms / max(0.05, valid_ratio) + in_flight * ewma_ms * 0.1`; none without evidence, where
@@ -121,10 +117,7 @@ mod tests {
             assert_eq!(score.cost(at(now), 0), None);
             return;
         };
-        assert!(
-            (ewma_ms.unwrap() - mean_ms).abs() < 1e-3,
-            "{ewma_ms:?}, expected {mean_ms}"
-        );
+        assert!((ewma_ms.unwrap() - mean_ms).abs() < 1e-3, "{ewma_ms:?}, expected {mean_ms}");
         assert!((score.valid_ratio(at(now)) - ratio).abs() < 1e-6);
     }
 

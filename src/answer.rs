@@ -28,19 +28,11 @@ pub struct AnswerParts<'a> {
 pub fn write(parts: &AnswerParts<'_>, out: &mut Vec<u8>) {
     let plan = parts.plan;
     let results = parts.page.first(plan.max_results);
-    out.reserve(
-        results
-            .len()
-            .saturating_add(plan.query.len())
-            .saturating_add(512),
-    );
+    out.reserve(results.len().saturating_add(plan.query.len()).saturating_add(512));
     field(out, "{\"query\":", &plan.query);
     field(out, ",\"request_id\":", parts.request_id);
     field(out, ",\"endpoint\":", plan.endpoint.name());
-    let country = plan
-        .country
-        .as_ref()
-        .and_then(|code| std::str::from_utf8(code).ok());
+    let country = plan.country.as_ref().and_then(|code| std::str::from_utf8(code).ok());
     field(out, ",\"region\":", country.unwrap_or("all"));
     field(out, ",\"lang\":", plan.lang.as_deref().unwrap_or("all"));
     milliseconds(out, ",\"latency_ms\":", parts.latency);
@@ -54,19 +46,8 @@ pub fn write(parts: &AnswerParts<'_>, out: &mut Vec<u8>) {
     if plan.endpoint == Endpoint::Fast {
         out.extend_from_slice(b",\"engines\":[");
         for (index, leg) in parts.legs.iter().enumerate() {
-            let name = parts
-                .names
-                .get(leg.engine.index())
-                .map_or("", String::as_str);
-            field(
-                out,
-                if index == 0 {
-                    "{\"name\":"
-                } else {
-                    ",{\"name\":"
-                },
-                name,
-            );
+            let name = parts.names.get(leg.engine.index()).map_or("", String::as_str);
+            field(out, if index == 0 { "{\"name\":" } else { ",{\"name\":" }, name);
             field(out, ",\"status\":", leg.verdict.name());
             milliseconds(out, ",\"latency_ms\":", leg.took);
             field(out, ",\"role\":", leg.role.name());
@@ -129,10 +110,7 @@ mod tests {
     }
 
     fn check(plan: &Plan, expected: &str) {
-        let page = Page {
-            results: Bytes::from_static(b"{\"a\":1},{\"a\":2}"),
-            ends: vec![7, 15],
-        };
+        let page = Page { results: Bytes::from_static(b"{\"a\":1},{\"a\":2}"), ends: vec![7, 15] };
         let leg = |engine, role, verdict, ms| LegReport {
             engine: EngineId(engine),
             role,

@@ -104,10 +104,7 @@ pub fn start(settings: Settings) -> Result<Instance, BootError> {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(error),
             Err(_) => {
-                let failed = threads
-                    .into_iter()
-                    .enumerate()
-                    .find(|(_, core)| core.is_finished());
+                let failed = threads.into_iter().enumerate().find(|(_, core)| core.is_finished());
                 let (index, why) = failed.map_or((0, "no reason given".into()), |(index, core)| {
                     (index, ended(core.join()))
                 });
@@ -115,17 +112,9 @@ pub fn start(settings: Settings) -> Result<Instance, BootError> {
             }
         }
     }
-    let inputs = control::Inputs {
-        commons: commons.clone(),
-        published,
-        warm_cores,
-    };
+    let inputs = control::Inputs { commons: commons.clone(), published, warm_cores };
     let control = control::start(inputs).map_err(|error| BootError::System("admin", error))?;
-    Ok(Instance {
-        commons,
-        cores: threads,
-        control,
-    })
+    Ok(Instance { commons, cores: threads, control })
 }
 
 impl Instance {
@@ -192,9 +181,7 @@ impl CoreSeed {
             match reactor.listen(listen.address, BACKLOG) {
                 Ok(listener) => listeners.push(listener),
                 Err(error) => {
-                    let _ = self
-                        .started
-                        .send(Err(BootError::Listen(listen.address, error)));
+                    let _ = self.started.send(Err(BootError::Listen(listen.address, error)));
                     return;
                 }
             }
@@ -219,11 +206,7 @@ pub fn begin(shard: &Rc<Shard>, bell: runtime::Bell, published: Arc<Published>) 
 /// Every connection is a descriptor: the soft limit is raised to what the limits allow.
 fn raise_descriptor_limit(settings: &Settings) {
     let per_core = settings.limits.connections_per_core_max as u64;
-    let engines: u64 = settings
-        .engines
-        .iter()
-        .map(|e| e.connections_per_core as u64 * 8)
-        .sum();
+    let engines: u64 = settings.engines.iter().map(|e| e.connections_per_core as u64 * 8).sum();
     let wanted = (per_core + engines) * settings.server.cpus.len() as u64 + DESCRIPTORS_SPARE;
     match control::raise_descriptor_limit(wanted) {
         Ok(limit) if limit < wanted => tracing::warn!(

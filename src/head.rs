@@ -86,11 +86,7 @@ impl<'a> Headers<'a> {
         &self,
         lower_case_name: &'n str,
     ) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
-        debug_assert!(
-            !lower_case_name
-                .bytes()
-                .any(|byte| byte.is_ascii_uppercase())
-        );
+        debug_assert!(!lower_case_name.bytes().any(|byte| byte.is_ascii_uppercase()));
         self.0
             .iter()
             .filter(move |field| field.name.eq_ignore_ascii_case(lower_case_name))
@@ -104,18 +100,9 @@ mod tests {
 
     fn check(name: &str, first: Option<&[u8]>, count: usize) {
         let fields = [
-            Field {
-                name: "hOsT",
-                value: b"x",
-            },
-            Field {
-                name: "X-Api-Key",
-                value: b"  demo \t",
-            },
-            Field {
-                name: "x-api-key",
-                value: b"other",
-            },
+            Field { name: "hOsT", value: b"x" },
+            Field { name: "X-Api-Key", value: b"  demo \t" },
+            Field { name: "x-api-key", value: b"other" },
         ];
         let headers = Headers::new(&fields);
         assert_eq!(headers.get(name), first);

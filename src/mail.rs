@@ -89,9 +89,7 @@ pub fn receive(shard: &Shard, from: CoreId, letter: Letter) {
 pub async fn read(shard: Rc<Shard>, mut bell: Bell) {
     loop {
         bell.wait(|| shard.post().has_mail()).await;
-        shard.post().drain(LETTERS_PER_TURN, |from, letter| {
-            receive(&shard, from, letter)
-        });
+        shard.post().drain(LETTERS_PER_TURN, |from, letter| receive(&shard, from, letter));
         if shard.post().has_mail() {
             shard.reactor.yield_now().await;
         }

@@ -58,10 +58,7 @@ impl Published {
 impl ShardMetrics {
     /// Nothing seen yet, of the engines and keys of `settings`.
     pub fn new(settings: &Settings) -> Self {
-        Self {
-            seen: Seen::new(settings.engines.len(), settings.keys.len()),
-            spare: None,
-        }
+        Self { seen: Seen::new(settings.engines.len(), settings.keys.len()), spare: None }
     }
 
     /// A response is out, or could not be sent (`is_complete`). `total` is from the request's first
@@ -120,12 +117,7 @@ impl ShardMetrics {
                 snapshot.gauges = gauges;
             }
             // The first two times, and whenever `control` still reads the old one.
-            None => {
-                next = Some(Arc::new(Snapshot {
-                    seen: self.seen.clone(),
-                    gauges,
-                }))
-            }
+            None => next = Some(Arc::new(Snapshot { seen: self.seen.clone(), gauges })),
         }
         self.spare = to.0.swap(next);
     }

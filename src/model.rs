@@ -55,13 +55,8 @@ pub enum Class {
 
 impl Class {
     /// All, in the order of their indexes.
-    pub const ALL: [Self; 5] = [
-        Self::Navigational,
-        Self::Evergreen,
-        Self::Product,
-        Self::Longtail,
-        Self::News,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Navigational, Self::Evergreen, Self::Product, Self::Longtail, Self::News];
 
     /// As in the configuration, the answer and the metrics.
     pub const fn name(self) -> &'static str {
@@ -152,11 +147,7 @@ pub struct Key(pub [u8; 32]);
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Key({:02x}{:02x}{:02x}{:02x})",
-            self.0[0], self.0[1], self.0[2], self.0[3]
-        )
+        write!(f, "Key({:02x}{:02x}{:02x}{:02x})", self.0[0], self.0[1], self.0[2], self.0[3])
     }
 }
 
@@ -363,11 +354,7 @@ pub struct Page {
 impl Page {
     /// The first `count` results' JSON, without brackets.
     pub fn first(&self, count: usize) -> &[u8] {
-        let end = match self
-            .ends
-            .get(..count.min(self.ends.len()))
-            .and_then(<[u32]>::last)
-        {
+        let end = match self.ends.get(..count.min(self.ends.len())).and_then(<[u32]>::last) {
             Some(end) => *end as usize,
             None => 0,
         };
@@ -445,13 +432,7 @@ pub enum CacheStatus {
 
 impl CacheStatus {
     /// All, in the order of their indexes.
-    pub const ALL: [Self; 5] = [
-        Self::Hit,
-        Self::Stale,
-        Self::Coalesced,
-        Self::Miss,
-        Self::Bypass,
-    ];
+    pub const ALL: [Self; 5] = [Self::Hit, Self::Stale, Self::Coalesced, Self::Miss, Self::Bypass];
 
     /// As in the answer and the metrics.
     pub const fn name(self) -> &'static str {

@@ -94,13 +94,7 @@ impl Refusal {
 
     fn row(&self) -> Row {
         match self {
-            Self::BadRequest(_) => (
-                400,
-                "invalid_request",
-                "Not a valid HTTP request",
-                "",
-                false,
-            ),
+            Self::BadRequest(_) => (400, "invalid_request", "Not a valid HTTP request", "", false),
             Self::Invalid(_) => (
                 400,
                 "invalid_request",
@@ -123,13 +117,9 @@ impl Refusal {
                 "Search is at /search/lite and /search/fast.",
                 false,
             ),
-            Self::MethodNotAllowed(_) => (
-                405,
-                "method_not_allowed",
-                "Method not allowed here",
-                "",
-                false,
-            ),
+            Self::MethodNotAllowed(_) => {
+                (405, "method_not_allowed", "Method not allowed here", "", false)
+            }
             Self::TooSlow => (
                 408,
                 "request_timeout",
@@ -138,13 +128,9 @@ impl Refusal {
                 true,
             ),
             Self::BodyTooLarge(_) => (413, "payload_too_large", "The body is too large", "", false),
-            Self::TargetTooLong(_) => (
-                414,
-                "uri_too_long",
-                "The request target is too long",
-                "",
-                false,
-            ),
+            Self::TargetTooLong(_) => {
+                (414, "uri_too_long", "The request target is too long", "", false)
+            }
             _ => self.later_row(),
         }
     }
@@ -179,13 +165,9 @@ impl Refusal {
                 "Wait for the new period given in Retry-After, or use a plan with more credits.",
                 false,
             ),
-            Self::HeadersTooLarge(_) => (
-                431,
-                "headers_too_large",
-                "The header fields are too large",
-                "",
-                false,
-            ),
+            Self::HeadersTooLarge(_) => {
+                (431, "headers_too_large", "The header fields are too large", "", false)
+            }
             Self::Internal => (
                 500,
                 "internal",
@@ -200,13 +182,9 @@ impl Refusal {
 
     fn unavailable_row(&self) -> Row {
         match self {
-            Self::VersionNotSupported => (
-                505,
-                "version_not_supported",
-                "Unknown version of HTTP",
-                "Use HTTP/1.1.",
-                false,
-            ),
+            Self::VersionNotSupported => {
+                (505, "version_not_supported", "Unknown version of HTTP", "Use HTTP/1.1.", false)
+            }
             Self::NotCached => (
                 504,
                 "not_cached",
@@ -253,8 +231,7 @@ pub fn retry_after_s(span: Duration) -> u64 {
 
 /// Whole seconds, rounded up.
 pub fn whole_seconds(span: Duration) -> u64 {
-    span.as_secs()
-        .saturating_add(u64::from(span.subsec_nanos() > 0))
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
 #[derive(Serialize)]
@@ -299,10 +276,7 @@ mod tests {
 
     fn every() -> Vec<Refusal> {
         let span = Duration::from_millis(1_200);
-        let field = FieldError {
-            pointer: "#/query".into(),
-            detail: "say \"what\"".into(),
-        };
+        let field = FieldError { pointer: "#/query".into(), detail: "say \"what\"".into() };
         vec![
             Refusal::BadRequest("bare LF"),
             Refusal::Invalid(vec![field]),
@@ -340,14 +314,8 @@ mod tests {
             assert_eq!(read["request_id"], "id-1");
             assert_eq!(read["type"], format!("{TYPE_PREFIX}{}", refusal.code()));
             assert_eq!(read["retryable"], refusal.is_retryable());
-            assert!(
-                !read["title"].as_str().unwrap_or_default().is_empty(),
-                "{refusal:?}"
-            );
-            assert!(
-                !read["detail"].as_str().unwrap_or_default().is_empty(),
-                "{refusal:?}"
-            );
+            assert!(!read["title"].as_str().unwrap_or_default().is_empty(), "{refusal:?}");
+            assert!(!read["detail"].as_str().unwrap_or_default().is_empty(), "{refusal:?}");
         }
     }
 
@@ -356,20 +324,14 @@ mod tests {
         for refusal in every() {
             let waits = matches!(refusal.status(), 429 | 503);
             assert_eq!(refusal.retry_after().is_some(), waits, "{refusal:?}");
-            assert!(
-                refusal
-                    .retry_after()
-                    .is_none_or(|span| retry_after_s(span) >= 1)
-            );
+            assert!(refusal.retry_after().is_none_or(|span| retry_after_s(span) >= 1));
         }
     }
 
     #[test]
     fn codes_and_statuses_are_the_contract() {
-        let got: Vec<_> = every()
-            .iter()
-            .map(|refusal| (refusal.status(), refusal.code()))
-            .collect();
+        let got: Vec<_> =
+            every().iter().map(|refusal| (refusal.status(), refusal.code())).collect();
         let expected = [
             (400, "invalid_request"),
             (400, "invalid_request"),

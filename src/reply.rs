@@ -108,10 +108,7 @@ mod tests {
     fn a_refusal_brings_what_its_headers_need() {
         let refused = |refusal: &Refusal| Reply::refused(refusal, "id".into(), None);
         assert!(refused(&Refusal::Unauthorized).challenge);
-        assert_eq!(
-            refused(&Refusal::MethodNotAllowed("GET")).allow,
-            Some("GET")
-        );
+        assert_eq!(refused(&Refusal::MethodNotAllowed("GET")).allow, Some("GET"));
         assert!(refused(&Refusal::BadRequest("x")).close);
         assert!(!refused(&Refusal::NotFound).close);
         assert!(refused(&Refusal::Overloaded).retry_after.is_some());
@@ -121,9 +118,6 @@ mod tests {
     fn a_used_buffer_leaves_no_trace() {
         let buffer = b"what another caller was told".to_vec();
         let reply = Reply::refused_into(buffer, &Refusal::NotFound, "id".into(), None);
-        assert_eq!(
-            reply.body,
-            Reply::refused(&Refusal::NotFound, "id".into(), None).body
-        );
+        assert_eq!(reply.body, Reply::refused(&Refusal::NotFound, "id".into(), None).body);
     }
 }

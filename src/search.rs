@@ -81,12 +81,9 @@ pub fn call(
         }
         Consulted::NotCached => Call::Done(refuse(asker, &Refusal::NotCached)),
         Consulted::Full => Call::Done(refuse(asker, &Refusal::Overloaded)),
-        Consulted::Joined(waiter) => Call::Later(Box::pin(wait(
-            shard.clone(),
-            asker,
-            waiter,
-            CacheStatus::Coalesced,
-        ))),
+        Consulted::Joined(waiter) => {
+            Call::Later(Box::pin(wait(shard.clone(), asker, waiter, CacheStatus::Coalesced)))
+        }
         Consulted::Lead(_, _) if !shard.has_time(&asker.plan, asker.deadline.left(now)) => {
             Call::Done(refuse(asker, &Refusal::DeadlineExceeded))
         }
@@ -110,52 +107,27 @@ fn begin(
     arrived: Instant,
     buffer: Vec<u8>,
 ) -> Result<Asker, Box<Reply>> {
-    let request_id = head
-        .headers
-        .get("x-request-id")
-        .and_then(ids::echoable)
-        .map_or_else(
-            || {
-                let reactor = &shard.reactor;
-                ids::request_id(reactor.unix_time(), reactor.draw(), reactor.draw())
-            },
-            str::to_owned,
-        );
+    let request_id = request_id(shard, head);
     let mut trail = Trail::new(arrived);
     let now = shard.reactor.now();
     let admitted = match shard.admit(head, endpoint, arrived, now) {
         Ok(admitted) => admitted,
         Err((refusal, rate)) => {
             let reply = Reply::refused_into(buffer, &refusal, request_id, rate);
-            return Err(Box::new(Reply {
-                trail: Some(trail),
-                ..reply
-            }));
+            return Err(Box::new(Reply { trail: Some(trail), ..reply }));
         }
     };
     let pass = Pass::new(shard, admitted.lane);
     trail.admitted = now;
-    let mut account = Account {
-        key: admitted.key,
-        endpoint,
-        class: None,
-    };
-    let body = if head.method == Method::Post {
-        body
-    } else {
-        b""
-    };
+    let mut account = Account { key: admitted.key, endpoint, class: None };
+    let body = if head.method == Method::Post { body } else { b"" };
     let plan = match shard.compiler.compile(endpoint, head, body) {
         Ok(plan) => Rc::new(plan),
         Err(refusal) => {
             let rate = Some(admitted.rate);
             let reply = Reply::refused_into(buffer, &refusal, request_id, rate);
             let (trail, account) = (Some(trail), Some(account));
-            return Err(Box::new(Reply {
-                trail,
-                account,
-                ..reply
-            }));
+            return Err(Box::new(Reply { trail, account, ..reply }));
         }
     };
     trail.compiled = shard.reactor.now();
@@ -163,16 +135,18 @@ fn begin(
     let own_limit = plan.timeout.map(|span| Deadline::after(arrived, span));
     let deadline = own_limit.map_or(admitted.deadline, |own| own.earlier(admitted.deadline));
     let rate = admitted.rate;
-    Ok(Asker {
-        request_id,
-        plan,
-        rate,
-        deadline,
-        trail,
-        account,
-        buffer,
-        _pass: pass,
-    })
+    Ok(Asker { request_id, plan, rate, deadline, trail, account, buffer, _pass: pass })
+}
+
+/// The caller's own name for its request where it may be repeated, else a new one.
+fn request_id(shard: &Shard, head: &Head<'_>) -> String {
+    match head.headers.get("x-request-id").and_then(ids::echoable) {
+        Some(own) => own.to_owned(),
+        None => {
+            let reactor = &shard.reactor;
+            ids::request_id(reactor.unix_time(), reactor.draw(), reactor.draw())
+        }
+    }
 }
 
 /// Waits for a flight, for as long as the caller may. A flight that ended for a reason of its own
@@ -231,9 +205,7 @@ fn start_fill(shard: &Rc<Shard>, asker: &Asker, lead: Lead) {
         false => whole,
     };
     let deadline = deadline.less(settings.merge_reserve);
-    shard
-        .reactor
-        .spawn(fill(shard.clone(), asker.plan.clone(), lead, deadline));
+    shard.reactor.spawn(fill(shard.clone(), asker.plan.clone(), lead, deadline));
 }
 
 /// Makes one answer: here, or on the core that holds the lease.
@@ -263,26 +235,11 @@ fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped, origin: Origin) {
                 let (made_at, fresh_until, usable_until) =
                     (shipped.made_at, shipped.fresh_until, shipped.usable_until);
                 let page = page.clone();
-                shard.cache.keep(
-                    key,
-                    Stored {
-                        page,
-                        made_at,
-                        fresh_until,
-                        usable_until,
-                    },
-                );
+                shard.cache.keep(key, Stored { page, made_at, fresh_until, usable_until });
             }
             let (legs, made_at) = (shipped.legs, shipped.made_at);
             let (fresh_until, upstream) = (shipped.fresh_until, shipped.upstream);
-            let made = Made {
-                page,
-                legs,
-                made_at,
-                fresh_until,
-                upstream,
-                origin,
-            };
+            let made = Made { page, legs, made_at, fresh_until, upstream, origin };
             lead.settle(Outcome::Page(Rc::new(made)));
         }
         Shipped::Refused(refusal, legs) => {
@@ -300,13 +257,9 @@ async fn make(
     cancelled: &local::Event,
 ) -> Result<ShippedPage, (Refusal, Vec<LegReport>)> {
     let route = RouteOf { shard, plan };
-    let first = route
-        .first(deadline)
-        .map_err(|refusal| (refusal, Vec::new()))?;
+    let first = route.first(deadline).map_err(|refusal| (refusal, Vec::new()))?;
     let asked = ask::ask(shard.ground(), &route, first, plan, deadline, cancelled).await;
-    let answer = asked
-        .answer
-        .map_err(|refusal| (refusal, asked.legs.clone()))?;
+    let answer = asked.answer.map_err(|refusal| (refusal, asked.legs.clone()))?;
     let is_kept = shard.engines[answer.engine.index()].settings().cacheable;
     let page = merge::merge(plan, &[answer], &shard.names, &shard.weights);
     let made_at = shard.reactor.now();
@@ -345,16 +298,12 @@ impl RouteOf<'_> {
                     Eligibility::Probe => Role::Probe,
                     Eligibility::Yes | Eligibility::No => Role::Primary,
                 };
-                Ok(Chosen {
-                    engine: best.engine,
-                    role,
-                    generation: best.generation,
-                })
+                Ok(Chosen { engine: best.engine, role, generation: best.generation })
             }
             Err(Nobody::NoTime) => Err(Refusal::DeadlineExceeded),
-            Err(Nobody::Unavailable) => Err(Refusal::EnginesUnavailable(
-                field.retry_at.since(now).max(RETRY_AFTER),
-            )),
+            Err(Nobody::Unavailable) => {
+                Err(Refusal::EnginesUnavailable(field.retry_at.since(now).max(RETRY_AFTER)))
+            }
         }
     }
 }
@@ -364,22 +313,12 @@ impl ask::Route for RouteOf<'_> {
         let now = self.shard.reactor.now();
         let field = self.shard.field(self.plan, now, Probes::Refused);
         let settings = &self.shard.settings.router;
-        let best = router::next(
-            &field.candidates,
-            settings,
-            left,
-            asked,
-            self.shard.chance(),
-        )?;
+        let best = router::next(&field.candidates, settings, left, asked, self.shard.chance())?;
         let role = match best.role {
             EngineRole::Primary => Role::Hedge,
             EngineRole::LastChance => Role::LastChance,
         };
-        Some(Chosen {
-            engine: best.engine,
-            role,
-            generation: best.generation,
-        })
+        Some(Chosen { engine: best.engine, role, generation: best.generation })
     }
 
     fn delay(&self, engine: EngineId) -> Duration {
@@ -424,13 +363,7 @@ impl Drop for Holding {
 /// for: the worst is one call too many.
 async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) -> Turn {
     let key = lead.key();
-    let mine = |is_held| {
-        Turn::Mine(Holding {
-            shard: shard.clone(),
-            key,
-            is_held,
-        })
-    };
+    let mine = |is_held| Turn::Mine(Holding { shard: shard.clone(), key, is_held });
     if shard.cores() == 1 || plan.cache == CacheMode::NoCache {
         return mine(false);
     }
@@ -480,13 +413,7 @@ fn stored_answer(
     let now = shard.reactor.now();
     let (age, ttl) = (now.since(stored.made_at), stored.fresh_until.since(now));
     asker.trail.merged = now;
-    respond(
-        shard,
-        asker,
-        CacheReport { status, age, ttl },
-        &stored.page,
-        &[],
-    )
+    respond(shard, asker, CacheReport { status, age, ttl }, &stored.page, &[])
 }
 
 /// The answer from a flight.
@@ -509,13 +436,7 @@ fn made_answer(shard: &Rc<Shard>, mut asker: Asker, status: CacheStatus, made: &
     };
     let is_own = matches!(status, CacheStatus::Miss | CacheStatus::Bypass);
     let legs: &[LegReport] = if is_own { &made.legs } else { &[] };
-    respond(
-        shard,
-        asker,
-        CacheReport { status, age, ttl },
-        &made.page,
-        legs,
-    )
+    respond(shard, asker, CacheReport { status, age, ttl }, &made.page, legs)
 }
 
 fn respond(
@@ -550,9 +471,5 @@ fn respond(
 /// The refusal of a request that was let in. Its time counts like any other's.
 fn refuse(asker: Asker, refusal: &Refusal) -> Reply {
     let reply = Reply::refused_into(asker.buffer, refusal, asker.request_id, Some(asker.rate));
-    Reply {
-        trail: Some(asker.trail),
-        account: Some(asker.account),
-        ..reply
-    }
+    Reply { trail: Some(asker.trail), account: Some(asker.account), ..reply }
 }

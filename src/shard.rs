@@ -140,19 +140,9 @@ impl Shard {
             compiler: Compiler::new(&settings),
             cache: Cache::new(&settings, cores, FLIGHTS_MAX),
             ledger: Ledger::new(LEASES_MAX),
-            engines: ids
-                .map(|id| Rc::new(EngineState::new(id, settings.clone())))
-                .collect(),
-            names: settings
-                .engines
-                .iter()
-                .map(|engine| engine.name.clone())
-                .collect(),
-            weights: settings
-                .engines
-                .iter()
-                .map(|engine| engine.quality)
-                .collect(),
+            engines: ids.map(|id| Rc::new(EngineState::new(id, settings.clone()))).collect(),
+            names: settings.engines.iter().map(|engine| engine.name.clone()).collect(),
+            weights: settings.engines.iter().map(|engine| engine.quality).collect(),
             metrics: RefCell::new(ShardMetrics::new(&settings)),
             probe: Probe::default(),
             heard_in_flight: RefCell::new(vec![Vec::new(); cores]),
@@ -193,8 +183,7 @@ impl Shard {
         arrived: Instant,
         now: Instant,
     ) -> Result<Admitted, (Refusal, Option<RateState>)> {
-        self.gateway
-            .admit(head, endpoint, arrived, now, &self.limiter)
+        self.gateway.admit(head, endpoint, arrived, now, &self.limiter)
     }
 
     /// Posts a letter and wakes its reader; false if the lane is full.
@@ -238,11 +227,7 @@ impl Shard {
             };
             return self.tell(asker, key, Word::Found(page.detached()));
         }
-        let word = if self.lease_here(key, asker) {
-            Word::Granted
-        } else {
-            Word::Queued
-        };
+        let word = if self.lease_here(key, asker) { Word::Granted } else { Word::Queued };
         self.tell(asker, key, word);
     }
 
@@ -266,11 +251,7 @@ impl Shard {
             return;
         }
         for waiting in self.ledger.answered(key, holder) {
-            self.tell(
-                waiting,
-                key,
-                crate::cache::lease::Reply::Answer(shipped.detached()),
-            );
+            self.tell(waiting, key, crate::cache::lease::Reply::Answer(shipped.detached()));
         }
     }
 
@@ -295,11 +276,7 @@ impl Shard {
 
     /// Whether any engine that serves `plan` could answer within `left`.
     pub fn has_time(&self, plan: &Plan, left: Duration) -> bool {
-        let mut serving = self
-            .engines
-            .iter()
-            .filter(|engine| engine.serves(plan))
-            .peekable();
+        let mut serving = self.engines.iter().filter(|engine| engine.serves(plan)).peekable();
         serving.peek().is_none() || serving.any(|engine| engine.settings().min_useful <= left)
     }
 
@@ -332,10 +309,7 @@ impl Shard {
                 generation,
             });
         }
-        Field {
-            candidates,
-            retry_at: retry_at.unwrap_or(now),
-        }
+        Field { candidates, retry_at: retry_at.unwrap_or(now) }
     }
 
     /// The delay after which a call to `engine` counts as late.
@@ -364,11 +338,7 @@ impl Shard {
 
     /// Random numbers for one choice.
     pub fn chance(&self) -> Chance {
-        Chance {
-            explore: self.unit(),
-            pick: self.unit(),
-            second: self.unit(),
-        }
+        Chance { explore: self.unit(), pick: self.unit(), second: self.unit() }
     }
 
     /// A random number in 0..1.
@@ -408,11 +378,7 @@ impl Shard {
             lateness_max: self.lateness_max.replace(Duration::ZERO),
             hedge_tokens: self.commons.hedges.tokens(),
             last_chance_tokens: self.commons.last_chances.tokens(),
-            engines: self
-                .engines
-                .iter()
-                .map(|engine| engine.gauges(now))
-                .collect(),
+            engines: self.engines.iter().map(|engine| engine.gauges(now)).collect(),
         };
         self.metrics.borrow_mut().publish(gauges, to);
     }
@@ -448,10 +414,7 @@ pub struct Pass {
 impl Pass {
     /// For a request that the gateway let into `lane`.
     pub fn new(shard: &Rc<Shard>, lane: Lane) -> Self {
-        Self {
-            shard: shard.clone(),
-            lane,
-        }
+        Self { shard: shard.clone(), lane }
     }
 }
 
@@ -517,9 +480,7 @@ impl Service for Shard {
         };
         let own = trail.own();
         self.observe_own(own);
-        self.metrics
-            .borrow_mut()
-            .request(reply, sent.is_complete, trail.total(), own);
+        self.metrics.borrow_mut().request(reply, sent.is_complete, trail.total(), own);
     }
 }
 

@@ -44,11 +44,7 @@ impl ShippedPage {
             results: bytes::Bytes::copy_from_slice(&self.page.results),
             ends: self.page.ends.clone(),
         };
-        Self {
-            page,
-            legs: self.legs.clone(),
-            ..*self
-        }
+        Self { page, legs: self.legs.clone(), ..*self }
     }
 }
 

@@ -27,9 +27,7 @@ const CLUSTER_CHARS_MAX: usize = 32;
 /// Scripts and styles go with their contents; block elements and line breaks become a space.
 /// Looks at the first 64 KiB.
 pub fn plain(text: &str, chars_max: usize) -> String {
-    let text = text
-        .get(..text.floor_char_boundary(INPUT_BYTES_MAX))
-        .unwrap_or_default();
+    let text = text.get(..text.floor_char_boundary(INPUT_BYTES_MAX)).unwrap_or_default();
     if is_plain(text, chars_max) {
         return text.to_owned();
     }
@@ -118,9 +116,7 @@ fn escaped_unit(json: &[u8], at: usize) -> Option<u16> {
 fn is_plain(text: &str, chars_max: usize) -> bool {
     let bytes = text.as_bytes();
     bytes.len() <= chars_max
-        && bytes
-            .iter()
-            .all(|b| matches!(b, b' '..=b'~') && !matches!(b, b'<' | b'&'))
+        && bytes.iter().all(|b| matches!(b, b' '..=b'~') && !matches!(b, b'<' | b'&'))
         && !text.starts_with(' ')
         && !text.ends_with(' ')
         && !text.contains("  ")
@@ -164,13 +160,7 @@ const fn may_join(c: char) -> bool {
 /// Whether a cut between `before` and `after` would split one cluster.
 fn is_bound(head: &str, before: char, after: char) -> bool {
     if is_regional_indicator(after) && is_regional_indicator(before) {
-        return head
-            .chars()
-            .rev()
-            .take_while(|c| is_regional_indicator(*c))
-            .count()
-            % 2
-            == 1;
+        return head.chars().rev().take_while(|c| is_regional_indicator(*c)).count() % 2 == 1;
     }
     is_joiner(before)
         || is_joiner(after)
@@ -187,10 +177,7 @@ struct Visible<'a> {
 
 impl<'a> Visible<'a> {
     fn new(text: &'a str) -> Self {
-        Self {
-            rest: text.chars().peekable(),
-            before: None,
-        }
+        Self { rest: text.chars().peekable(), before: None }
     }
 
     /// Whether `c` stands where it means something.
@@ -237,10 +224,7 @@ mod tests {
     #[test]
     fn entities_are_decoded_once_after_tags_went() {
         check("AT&amp;T &lt;b&gt; <b>bold</b>", "AT&T <b> bold");
-        check(
-            "One &amp;amp; two &#x27;q&#x27; \u{202e} evil\u{7}",
-            "One &amp; two 'q' evil",
-        );
+        check("One &amp;amp; two &#x27;q&#x27; \u{202e} evil\u{7}", "One &amp; two 'q' evil");
         check("a &lt;script&gt; b", "a <script> b");
         check("caf&eacute; &#8211; 5&nbsp;&euro;", "café – 5 €");
         check("&#0;&#xD800;&#x110000;", "\u{fffd}\u{fffd}\u{fffd}");
@@ -256,10 +240,7 @@ mod tests {
             "Vec<T>, List<String> and #include <stdio.h>",
             "Vec<T>, List<String> and #include <stdio.h>",
         );
-        check(
-            "x <script>alert('<b>')</script> y <style>p{}</style>z",
-            "x y z",
-        );
+        check("x <script>alert('<b>')</script> y <style>p{}</style>z", "x y z");
         check("a <!-- hidden > text --> b", "a b");
         check("cut off <a href=", "cut off <a href=");
         check("<b <i>x</i>", "<b x");
@@ -303,11 +284,7 @@ mod tests {
     #[test]
     fn half_a_surrogate_pair_becomes_the_replacement() {
         let check = |input: &str, expected: &str| {
-            assert_eq!(
-                repair_surrogates(input.as_bytes()),
-                expected.as_bytes(),
-                "{input}"
-            );
+            assert_eq!(repair_surrogates(input.as_bytes()), expected.as_bytes(), "{input}");
         };
         check(r#""\ud83d""#, r#""\ufffd""#);
         check(r#""a\ud83d\ude00b""#, r#""a\ud83d\ude00b""#);
@@ -316,10 +293,7 @@ mod tests {
         check(r#""\\ud83d \n \u00e9""#, r#""\\ud83d \n \u00e9""#);
         check(r#""\ud83"#, r#""\ud83"#);
         check(r"\", r"\");
-        assert!(matches!(
-            repair_surrogates(br#"{"a":"\u00e9"}"#),
-            Cow::Borrowed(_)
-        ));
+        assert!(matches!(repair_surrogates(br#"{"a":"\u00e9"}"#), Cow::Borrowed(_)));
     }
 
     proptest! {

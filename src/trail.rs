@@ -35,19 +35,12 @@ pub struct Trail {
 impl Trail {
     /// The trail of a request whose first byte was read at `arrived`.
     pub fn new(arrived: Instant) -> Self {
-        Self {
-            arrived,
-            ..Self::default()
-        }
+        Self { arrived, ..Self::default() }
     }
 
     /// From the first byte read to the latest stamp.
     pub fn total(&self) -> Duration {
-        self.stamps()
-            .into_iter()
-            .map(|(_, at)| at.since(self.arrived))
-            .max()
-            .unwrap_or_default()
+        self.stamps().into_iter().map(|(_, at)| at.since(self.arrived)).max().unwrap_or_default()
     }
 
     /// The part of `total` that was spent in this process.
@@ -58,14 +51,11 @@ impl Trail {
     /// The stages reached and the time spent in each, in their order.
     pub fn stages(&self) -> impl Iterator<Item = (&'static str, Duration)> + use<> {
         let mut earlier = self.arrived;
-        self.stamps()
-            .into_iter()
-            .filter(|(_, at)| *at != Instant::ZERO)
-            .map(move |(name, at)| {
-                let span = at.since(earlier);
-                earlier = earlier.max(at);
-                (name, span)
-            })
+        self.stamps().into_iter().filter(|(_, at)| *at != Instant::ZERO).map(move |(name, at)| {
+            let span = at.since(earlier);
+            earlier = earlier.max(at);
+            (name, span)
+        })
     }
 
     fn stamps(&self) -> [(&'static str, Instant); 7] {
@@ -97,10 +87,7 @@ mod tests {
         trail.consulted = at(110);
         trail.merged = at(111);
         trail.upstream = Duration::from_micros(4);
-        let stages: Vec<_> = trail
-            .stages()
-            .map(|(name, span)| (name, span.as_micros()))
-            .collect();
+        let stages: Vec<_> = trail.stages().map(|(name, span)| (name, span.as_micros())).collect();
         assert_eq!(stages, [("gateway", 3), ("cache", 7), ("merge", 1)]);
         assert_eq!(trail.total(), Duration::from_micros(11));
         assert_eq!(trail.own(), Duration::from_micros(7));

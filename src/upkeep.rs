@@ -63,23 +63,14 @@ pub async fn run(shard: Rc<Shard>, published: Arc<Published>) {
 
 /// Tells every other core the absolute numbers, if they changed since last told.
 fn gossip(shard: &Rc<Shard>, told: &mut Vec<u32>) {
-    let in_flight: Vec<u32> = shard
-        .engines
-        .iter()
-        .map(|engine| engine.in_flight())
-        .collect();
+    let in_flight: Vec<u32> = shard.engines.iter().map(|engine| engine.in_flight()).collect();
     if in_flight == *told {
         return;
     }
     for core in 0..shard.cores() {
         let to = CoreId(core as u16);
         if to != shard.me() {
-            shard.send(
-                to,
-                Letter::Gossip(Gossip {
-                    in_flight: in_flight.clone(),
-                }),
-            );
+            shard.send(to, Letter::Gossip(Gossip { in_flight: in_flight.clone() }));
         }
     }
     *told = in_flight;

@@ -25,25 +25,16 @@ impl Engines {
     #[expect(clippy::print_stdout, reason = "a test that tests nothing says so")]
     fn find() -> Option<Self> {
         let Some(folder) = std::env::var_os("REAL_ENGINES_DIR").map(PathBuf::from) else {
-            assert!(
-                std::env::var_os("CI").is_none(),
-                "CI must set REAL_ENGINES_DIR"
-            );
+            assert!(std::env::var_os("CI").is_none(), "CI must set REAL_ENGINES_DIR");
             println!("skipped: REAL_ENGINES_DIR is not set; see scripts/real-engines");
             return None;
         };
         let urls = fs::read_to_string(folder.join("urls")).expect("the engines are up");
         let url = |name: &str| {
-            let line = urls
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            let line = urls.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
             line.expect("urls names both engines").to_owned()
         };
-        Some(Self {
-            wiki: url("wiki"),
-            searxng: url("searxng"),
-            folder,
-        })
+        Some(Self { wiki: url("wiki"), searxng: url("searxng"), folder })
     }
 
     /// Sends a signal to SearXNG and all its workers.
@@ -51,10 +42,7 @@ impl Engines {
         let pid = fs::read_to_string(self.folder.join("searxng.pid")).expect("SearXNG is up");
         let group = format!("-{}", pid.trim());
         let status = Command::new("kill").args([signal, "--", &group]).status();
-        assert!(
-            status.expect("kill runs").success(),
-            "kill {signal} {group}"
-        );
+        assert!(status.expect("kill runs").success(), "kill {signal} {group}");
     }
 }
 
@@ -68,32 +56,22 @@ struct Hedgerow {
 impl Drop for Hedgerow {
     fn drop(&mut self) {
         // Both fail only where there is nothing left to end or remove.
-        let _ = self
-            .process
-            .kill()
-            .and_then(|()| self.process.wait().map(drop));
+        let _ = self.process.kill().and_then(|()| self.process.wait().map(drop));
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener
-        .local_addr()
-        .expect("a bound listener has an address")
-        .port()
+    listener.local_addr().expect("a bound listener has an address").port()
 }
 
 /// The status and body of one GET; `None` if nobody answers.
 fn get(port: u16, target: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
     let head = "Host: hedgerow\r\nAuthorization: Bearer demo\r\nConnection: close\r\n\r\n";
-    stream
-        .write_all(format!("GET {target} HTTP/1.1\r\n{head}").as_bytes())
-        .ok()?;
+    stream.write_all(format!("GET {target} HTTP/1.1\r\n{head}").as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
@@ -115,16 +93,9 @@ impl Hedgerow {
             .stdout(Stdio::null())
             .spawn()
             .expect("the binary is built");
-        let hedgerow = Self {
-            process,
-            port,
-            folder,
-        };
+        let hedgerow = Self { process, port, folder };
         let is_ready = || get(admin, "/readyz").is_some_and(|(status, _)| status == 200);
-        assert!(
-            (0..300).any(|_| is_ready() || pause()),
-            "hedgerow became ready within 15 s"
-        );
+        assert!((0..300).any(|_| is_ready() || pause()), "hedgerow became ready within 15 s");
         hedgerow
     }
 
@@ -136,10 +107,7 @@ impl Hedgerow {
 }
 
 /// 50 ms; always `false`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "waits for another process, in real time"
-)]
+#[expect(clippy::disallowed_methods, reason = "waits for another process, in real time")]
 fn pause() -> bool {
     std::thread::sleep(Duration::from_millis(50));
     false
@@ -189,21 +157,9 @@ fn check_results(answer: &Value, engine: &str, status: &str) {
         assert_eq!(result["position"], index + 1);
         assert_eq!(result["engine"], engine, "{result}");
         let text = |field: &str| result[field].as_str().expect("texts are never null");
-        assert!(
-            text("url").starts_with("http") && !text("title").is_empty(),
-            "{result}"
-        );
+        assert!(text("url").starts_with("http") && !text("title").is_empty(), "{result}");
         let all = format!("{} {}", text("title"), text("snippet"));
-        for markup in [
-            "<span",
-            "searchmatch",
-            "&lt;",
-            "&quot;",
-            "&#0",
-            "'''",
-            "[[",
-            "]]",
-        ] {
+        for markup in ["<span", "searchmatch", "&lt;", "&quot;", "&#0", "'''", "[[", "]]"] {
             let is_clean =
                 !all.contains(markup) || engine == "searxng" && markup.contains(['[', ']']);
             assert!(is_clean, "{markup} in {result}");
@@ -220,23 +176,13 @@ fn a_wiki_answers_and_its_pages_exist() {
     let answer = hedgerow.ask("operating system");
     check_results(&answer, "wiki", "miss");
     let url = answer["results"][0]["url"].as_str().expect("checked above");
-    let path = url
-        .strip_prefix(&engines.wiki)
-        .expect("the page is the wiki's");
-    let port = engines
-        .wiki
-        .rsplit(':')
-        .next()
-        .and_then(|port| port.parse().ok());
+    let path = url.strip_prefix(&engines.wiki).expect("the page is the wiki's");
+    let port = engines.wiki.rsplit(':').next().and_then(|port| port.parse().ok());
     let page = get(port.expect("the wiki's address has a port"), path);
     assert_eq!(page.map(|(status, _)| status), Some(200), "{url}");
     check_results(&hedgerow.ask("operating system"), "wiki", "hit");
     let nothing = hedgerow.ask("\"zxcvbqq plmokn\"");
-    assert_eq!(
-        nothing["results"],
-        Value::Array(Vec::new()),
-        "an exact phrase that nobody wrote"
-    );
+    assert_eq!(nothing["results"], Value::Array(Vec::new()), "an exact phrase that nobody wrote");
     assert_eq!(hedgerow.ask("zxcvbqq")["code"], "no_valid_answer");
 }
 
@@ -252,10 +198,7 @@ fn a_searxng_answers_and_freezing_it_costs_a_hedge_and_no_answer() {
     // Unquoted, each of these is obeyed: the first is a redirect to another site.
     for command in ["!!w", ":fr", "<1", "!gl", "!!"] {
         let answer = hedgerow.ask(&format!("{command} \"network protocol nobody wrote\""));
-        assert_eq!(
-            answer["engines"][0]["status"], "empty",
-            "{command}: {answer}"
-        );
+        assert_eq!(answer["engines"][0]["status"], "empty", "{command}: {answer}");
     }
     check_freezing(&engines);
 }
@@ -269,14 +212,9 @@ fn check_freezing(engines: &Engines) {
     let answer = hedgerow.ask("memory");
     engines.signal_searxng("-CONT");
     check_results(&answer, "wiki", "miss");
-    let legs = answer["engines"]
-        .as_array()
-        .expect("fast says which engines it asked");
+    let legs = answer["engines"].as_array().expect("fast says which engines it asked");
     let leg = |name: &str| {
-        let leg = legs
-            .iter()
-            .find(|leg| leg["name"] == name)
-            .expect("both were asked");
+        let leg = legs.iter().find(|leg| leg["name"] == name).expect("both were asked");
         format!("{} {}", leg["role"], leg["status"])
     };
     assert_eq!(leg("searxng"), "\"primary\" \"cancelled\"", "{answer}");

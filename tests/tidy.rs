@@ -10,9 +10,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const SCRIPT_LINES_MAX: usize = 60;
 
 /// The stages of a search: none may import another.
-const STAGES: [&str; 7] = [
-    "edge", "gateway", "compiler", "cache", "router", "engines", "merge",
-];
+const STAGES: [&str; 7] = ["edge", "gateway", "compiler", "cache", "router", "engines", "merge"];
 
 /// Where stages meet: the spines, and what assembles a core around them.
 const SPINES: [&str; 5] = ["search", "shard", "mail", "upkeep", "boot"];
@@ -21,13 +19,8 @@ const SPINES: [&str; 5] = ["search", "shard", "mail", "upkeep", "boot"];
 const OFF_THE_PATH: [&str; 4] = ["src/control", "src/origin", "src/ingest", "src/cli"];
 
 /// Where `unsafe` may stand.
-const UNSAFE_MAY_STAND: [&str; 5] = [
-    "runtime/monoio",
-    "runtime/glommio",
-    "runtime/linux",
-    "shards/mailbox.rs",
-    "runtime/sim",
-];
+const UNSAFE_MAY_STAND: [&str; 5] =
+    ["runtime/monoio", "runtime/glommio", "runtime/linux", "shards/mailbox.rs", "runtime/sim"];
 
 /// Words that mark what is not finished. Spelled so that this file does not contain them.
 const UNFINISHED: [&str; 5] = [
@@ -68,11 +61,7 @@ fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
             if path.is_dir() {
                 folders.push(path);
             } else if name.ends_with(ending) {
-                found.push(
-                    path.strip_prefix(root())
-                        .expect("below the root")
-                        .to_path_buf(),
-                );
+                found.push(path.strip_prefix(root()).expect("below the root").to_path_buf());
             }
         }
     }
@@ -296,10 +285,7 @@ fn scripts_are_thin() {
                 findings.add(file, 1, "a script without an interpreter");
             }
         },
-        &files("scripts", "")
-            .into_iter()
-            .filter(|f| f.extension().is_none())
-            .collect::<Vec<_>>(),
+        &files("scripts", "").into_iter().filter(|f| f.extension().is_none()).collect::<Vec<_>>(),
     );
 }
 
@@ -324,12 +310,9 @@ fn the_architecture_names_what_exists() {
                 }
             }
         },
-        &[
-            PathBuf::from("ARCHITECTURE.md"),
-            PathBuf::from("docs/operations.md"),
-        ]
-        .into_iter()
-        .filter(|file| root().join(file).exists())
-        .collect::<Vec<_>>(),
+        &[PathBuf::from("ARCHITECTURE.md"), PathBuf::from("docs/operations.md")]
+            .into_iter()
+            .filter(|file| root().join(file).exists())
+            .collect::<Vec<_>>(),
     );
 }

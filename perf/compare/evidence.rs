@@ -36,11 +36,7 @@ impl Evidence {
         let mut chance = Chance::seeded(seed, STREAM);
         let mut medians: Vec<f64> = (0..RESAMPLES)
             .map(|_| {
-                let draw = |_| {
-                    ratios
-                        .get(chance.below(ratios.len() as u64) as usize)
-                        .copied()
-                };
+                let draw = |_| ratios.get(chance.below(ratios.len() as u64) as usize).copied();
                 median((0..ratios.len()).filter_map(draw).collect())
             })
             .collect();
@@ -49,11 +45,7 @@ impl Evidence {
             let index = (share * (RESAMPLES - 1) as f64).round() as usize;
             medians.get(index).copied().unwrap_or(f64::NAN)
         };
-        Self {
-            median: median(ratios.to_vec()),
-            low: at(0.025),
-            high: at(0.975),
-        }
+        Self { median: median(ratios.to_vec()), low: at(0.025), high: at(0.975) }
     }
 
     /// Against `limit`, if there is one.
@@ -85,9 +77,7 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     match (values.len() % 2, values.get(middle)) {
         (1, Some(value)) => *value,
-        (0, Some(value)) => values
-            .get(middle - 1)
-            .map_or(f64::NAN, |below| (below + value) / 2.0),
+        (0, Some(value)) => values.get(middle - 1).map_or(f64::NAN, |below| (below + value) / 2.0),
         _ => f64::NAN,
     }
 }
@@ -99,11 +89,7 @@ mod tests {
     fn check(ratios: &[f64], limit: f64, expected: Verdict) {
         let evidence = Evidence::of(ratios, 1);
         assert!(evidence.low <= evidence.median && evidence.median <= evidence.high);
-        assert_eq!(
-            evidence.verdict(Some(limit)),
-            expected,
-            "{evidence:?} against {limit}"
-        );
+        assert_eq!(evidence.verdict(Some(limit)), expected, "{evidence:?} against {limit}");
     }
 
     #[test]
@@ -117,11 +103,7 @@ mod tests {
 
     #[test]
     fn one_wild_pair_does_not_move_the_median() {
-        check(
-            &[0.80, 0.79, 9.0, 0.81, 0.80, 0.80, 0.79, 0.81, 0.80, 0.80],
-            1.0,
-            Verdict::Within,
-        );
+        check(&[0.80, 0.79, 9.0, 0.81, 0.80, 0.80, 0.79, 0.81, 0.80, 0.80], 1.0, Verdict::Within);
     }
 
     #[test]

@@ -143,9 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let is_sound = (1..=CONNECTIONS_MAX).contains(&options.connections)
         && (2..=1000).contains(&options.rounds);
     if !is_sound {
-        return Err(format!(
-            "--connections are 1 to {CONNECTIONS_MAX}, --rounds 2 to 1000"
-        ));
+        return Err(format!("--connections are 1 to {CONNECTIONS_MAX}, --rounds 2 to 1000"));
     }
     let a = Side::new(&options.a, options.pid_a, &options.header_a)?;
     let b = Side::new(&options.b, options.pid_b, &options.header_b)?;
@@ -182,19 +180,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
 
 impl Side {
     fn new(text: &str, pid: u32, headers: &[String]) -> Result<Self, String> {
-        let (name, url) = text
-            .split_once('=')
-            .ok_or("a server is given as NAME=URL")?;
+        let (name, url) = text.split_once('=').ok_or("a server is given as NAME=URL")?;
         if !process::is_alive(pid) {
             return Err(format!("{name}: there is no process {pid}"));
         }
         let target = Target::parse(url)?;
-        Ok(Self {
-            name: name.to_owned(),
-            target,
-            pid,
-            headers: headers.to_vec(),
-        })
+        Ok(Self { name: name.to_owned(), target, pid, headers: headers.to_vec() })
     }
 
     fn round(&self, options: &Options) -> Result<Round, String> {
@@ -223,9 +214,7 @@ impl Side {
         }
         if window.server_cpu.total.is_zero() {
             let (name, pid) = (&self.name, self.pid);
-            return Err(format!(
-                "{name}: process {pid} spent no time, so another one answered"
-            ));
+            return Err(format!("{name}: process {pid} spent no time, so another one answered"));
         }
         let requests = window.requests as f64;
         let us = |span: Duration| span.as_secs_f64() * 1e6 / requests;
@@ -250,11 +239,7 @@ fn draw_up(options: &Options, names: (String, String), pairs: Vec<(Round, Round)
     let quiet: Vec<f64> = pairs.iter().filter(is_quiet).map(ratio).collect();
     let noisy = pairs.len() - quiet.len();
     let is_noisy = noisy as f64 > pairs.len() as f64 * NOISY_RATIO_MAX;
-    let ratios = if is_noisy {
-        pairs.iter().map(ratio).collect()
-    } else {
-        quiet
-    };
+    let ratios = if is_noisy { pairs.iter().map(ratio).collect() } else { quiet };
     let evidence = Evidence::of(&ratios, options.seed);
     let (rounds_a, rounds_b): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
     Report {

@@ -22,13 +22,8 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their numbers.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Valid,
-        Self::Error,
-        Self::Empty,
-        Self::Block,
-        Self::Throttle,
-    ];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Valid, Self::Error, Self::Empty, Self::Block, Self::Throttle];
 
     /// Its name in the statistics.
     pub(crate) fn word(self) -> &'static str {
@@ -76,20 +71,11 @@ pub(crate) fn whole(kind: Kind, query: &str, results: u8, engine: &str) -> Vec<u
     match kind {
         Kind::Valid => json("200 OK", &body(query, results, engine, "")),
         Kind::Empty => json("200 OK", &body(query, 0, engine, "")),
-        Kind::Block => json(
-            "200 OK",
-            &body(
-                query,
-                0,
-                engine,
-                r#"["stub","Suspended: too many requests"]"#,
-            ),
-        ),
+        Kind::Block => {
+            json("200 OK", &body(query, 0, engine, r#"["stub","Suspended: too many requests"]"#))
+        }
         Kind::Error => json("500 Internal Server Error", r#"{"error":"stub"}"#),
-        Kind::Throttle => json(
-            "429 Too Many Requests\r\nRetry-After: 1",
-            r#"{"error":"stub"}"#,
-        ),
+        Kind::Throttle => json("429 Too Many Requests\r\nRetry-After: 1", r#"{"error":"stub"}"#),
     }
 }
 
@@ -109,22 +95,14 @@ const FIXED_FIELDS: &str = concat!(
 fn body(query: &str, results: u8, engine: &str, unresponsive: &str) -> String {
     let (quoted, engine) = (quote(query), quote(engine));
     let query_bare = &quoted[1..quoted.len() - 1];
-    let hash = query
-        .bytes()
-        .fold(0, |hash, byte| mix(hash, u64::from(byte)));
+    let hash = query.bytes().fold(0, |hash, byte| mix(hash, u64::from(byte)));
     let mut text = String::with_capacity(256 + usize::from(results) * (360 + query.len()));
-    let _ = write!(
-        text,
-        r#"{{"query":{quoted},"number_of_results":0,"results":["#
-    );
+    let _ = write!(text, r#"{{"query":{quoted},"number_of_results":0,"results":["#);
     for position in 1..=u64::from(results) {
         let page = mix(hash, position) % 1_000_000_000;
         let score = 1.0 / position as f64;
         let comma = if position == 1 { "" } else { "," };
-        let _ = write!(
-            text,
-            r#"{comma}{{"url":"https://site{position}.example/pages/{page}","#
-        );
+        let _ = write!(text, r#"{comma}{{"url":"https://site{position}.example/pages/{page}","#);
         let _ = write!(text, r#""title":"{query_bare} - result {position}","#);
         let _ = write!(
             text,
@@ -156,10 +134,7 @@ mod tests {
         let bytes = whole(kind, query, 10, "alpha");
         let text = String::from_utf8(bytes).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        assert!(
-            head.contains(&format!("Content-Length: {}", body.len())),
-            "{head}"
-        );
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
         serde_json::from_str(body).expect("JSON")
     }
 
@@ -176,35 +151,15 @@ mod tests {
     #[test]
     fn a_block_is_not_an_empty_answer() {
         let (empty, block) = (parsed(Kind::Empty, "q"), parsed(Kind::Block, "q"));
-        assert_eq!(
-            (&empty["results"], &block["results"]),
-            (&block["results"], &empty["results"])
-        );
-        assert_eq!(
-            empty["unresponsive_engines"].as_array().map(Vec::len),
-            Some(0)
-        );
+        assert_eq!((&empty["results"], &block["results"]), (&block["results"], &empty["results"]));
+        assert_eq!(empty["unresponsive_engines"].as_array().map(Vec::len), Some(0));
         assert_eq!(block["unresponsive_engines"][0][0], "stub");
     }
 
     #[test]
     fn ratios_split_the_draws() {
-        let ratios = Ratios {
-            error: 0.1,
-            empty: 0.1,
-            block: 0.1,
-            throttle: 0.1,
-        };
+        let ratios = Ratios { error: 0.1, empty: 0.1, block: 0.1, throttle: 0.1 };
         let kinds = [0.05, 0.15, 0.25, 0.35, 0.45].map(|draw| ratios.kind_at(draw));
-        assert_eq!(
-            kinds,
-            [
-                Kind::Error,
-                Kind::Empty,
-                Kind::Block,
-                Kind::Throttle,
-                Kind::Valid
-            ]
-        );
+        assert_eq!(kinds, [Kind::Error, Kind::Empty, Kind::Block, Kind::Throttle, Kind::Valid]);
     }
 }

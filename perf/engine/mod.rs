@@ -104,15 +104,11 @@ pub(crate) struct Core {
 /// What failed at start, in words.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     if !(1..=CORES_MAX).contains(&options.cores) || options.results > 100 {
-        return Err(format!(
-            "--cores is 1 to {CORES_MAX}, --results at most 100"
-        ));
+        return Err(format!("--cores is 1 to {CORES_MAX}, --results at most 100"));
     }
     let failed = |error: std::io::Error| error.to_string();
-    let bells: Vec<(Ringer, BellSeed)> = (0..options.cores)
-        .map(|_| runtime::bell())
-        .collect::<Result<_, _>>()
-        .map_err(failed)?;
+    let bells: Vec<(Ringer, BellSeed)> =
+        (0..options.cores).map(|_| runtime::bell()).collect::<Result<_, _>>().map_err(failed)?;
     let (ringers, seeds): (Vec<_>, Vec<_>) = bells.into_iter().unzip();
     let stats = Arc::new(Stats::new(options.cores));
     let (bound, addresses) = mpsc::channel();
@@ -129,20 +125,12 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         };
         threads.push(core::thread("engine", move || one.run()).map_err(failed)?);
         // The first core may have picked the port that all others share.
-        options.listen = addresses
-            .recv()
-            .map_err(|_| "a core ended at its start".to_owned())??;
+        options.listen = addresses.recv().map_err(|_| "a core ended at its start".to_owned())??;
     }
     let law = options.law.clone().scaled(options.scale);
-    println!(
-        "engine on http://{}/search, law {law}, seed {}",
-        options.listen, options.seed
-    );
+    println!("engine on http://{}/search, law {law}, seed {}", options.listen, options.seed);
     for thread in threads {
-        thread
-            .join()
-            .map_err(|_| "a core panicked".to_owned())?
-            .map_err(failed)?;
+        thread.join().map_err(|_| "a core panicked".to_owned())?.map_err(failed)?;
     }
     println!("{}", stats.json());
     Ok(())
@@ -173,9 +161,7 @@ impl Start {
         let listener = match reactor.listen(self.options.listen, BACKLOG) {
             Ok(listener) => listener,
             Err(error) => {
-                let _ = self
-                    .bound
-                    .send(Err(format!("{}: {error}", self.options.listen)));
+                let _ = self.bound.send(Err(format!("{}: {error}", self.options.listen)));
                 return;
             }
         };
@@ -234,9 +220,7 @@ impl Core {
     fn draw_delay(&self) -> Duration {
         let drawn = self.law.at(self.delays.borrow_mut().unit());
         let elapsed = self.reactor.now().since(self.started);
-        let slow = self
-            .episodes
-            .map_or(1.0, |episodes| episodes.factor_at(elapsed));
+        let slow = self.episodes.map_or(1.0, |episodes| episodes.factor_at(elapsed));
         let crowd = match self.options.slots {
             0 => 1.0,
             slots => (self.stats.in_flight() as f64 / f64::from(slots)).max(1.0),
@@ -254,28 +238,17 @@ impl Core {
 }
 
 fn number(text: &str, is_valid: impl Fn(f64) -> bool, what: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|value| is_valid(*value))
-        .ok_or_else(|| format!("is not {what}"))
+    text.parse().ok().filter(|value| is_valid(*value)).ok_or_else(|| format!("is not {what}"))
 }
 
 /// A number from 0 to 1.
 pub(crate) fn ratio(text: &str) -> Result<f64, String> {
-    number(
-        text,
-        |value| (0.0..=1.0).contains(&value),
-        "a ratio from 0 to 1",
-    )
+    number(text, |value| (0.0..=1.0).contains(&value), "a ratio from 0 to 1")
 }
 
 /// A number above 0 and at most 1e6.
 pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
-    number(
-        text,
-        |value| value > 0.0 && value <= 1e6,
-        "above 0 and at most 1e6",
-    )
+    number(text, |value| value > 0.0 && value <= 1e6, "above 0 and at most 1e6")
 }
 
 /// A number from 0 to 1e6.

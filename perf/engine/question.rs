@@ -63,14 +63,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
     let (path, form) = target.split_once('?').unwrap_or((target, ""));
     let body = std::str::from_utf8(body).unwrap_or_default();
     let query = field(form).or_else(|| field(body));
-    Parsed::Whole(
-        Question {
-            path: path.to_owned(),
-            query,
-            is_reusable,
-        },
-        total,
-    )
+    Parsed::Whole(Question { path: path.to_owned(), query, is_reusable }, total)
 }
 
 /// The value of `q` in a form (WHATWG URL, application/x-www-form-urlencoded).
@@ -103,20 +96,9 @@ mod tests {
     fn check(text: &str, expected: Option<(&str, Option<&str>, bool)>) {
         let expected = expected.map(|(path, query, is_reusable)| {
             let query = query.map(str::to_owned);
-            Parsed::Whole(
-                Question {
-                    path: path.into(),
-                    query,
-                    is_reusable,
-                },
-                text.len(),
-            )
+            Parsed::Whole(Question { path: path.into(), query, is_reusable }, text.len())
         });
-        assert_eq!(
-            parse(text.as_bytes()),
-            expected.unwrap_or(Parsed::Bad),
-            "{text}"
-        );
+        assert_eq!(parse(text.as_bytes()), expected.unwrap_or(Parsed::Bad), "{text}");
     }
 
     #[test]
@@ -125,16 +107,10 @@ mod tests {
             "GET /search?x=1&q=a+b%20%C3%BC%2 HTTP/1.1\r\n\r\n",
             Some(("/search", Some("a b ü%2"), true)),
         );
-        check(
-            "GET /stats HTTP/1.1\r\nConnection: close\r\n\r\n",
-            Some(("/stats", None, false)),
-        );
+        check("GET /stats HTTP/1.1\r\nConnection: close\r\n\r\n", Some(("/stats", None, false)));
         let form = "format=json&q=hello%21";
         check(
-            &format!(
-                "POST /search HTTP/1.1\r\nContent-Length: {}\r\n\r\n{form}",
-                form.len()
-            ),
+            &format!("POST /search HTTP/1.1\r\nContent-Length: {}\r\n\r\n{form}", form.len()),
             Some(("/search", Some("hello!"), true)),
         );
     }
@@ -143,23 +119,13 @@ mod tests {
     fn what_is_no_request_is_refused() {
         check("nonsense\r\n\r\n", None);
         check("POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", None);
-        check(
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            None,
-        );
-        check(
-            &format!("GET /{} HTTP/1.1", "x".repeat(HEAD_BYTES_MAX)),
-            None,
-        );
+        check("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", None);
+        check(&format!("GET /{} HTTP/1.1", "x".repeat(HEAD_BYTES_MAX)), None);
     }
 
     #[test]
     fn half_a_request_needs_more() {
-        for text in [
-            "",
-            "GET / HT",
-            "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab",
-        ] {
+        for text in ["", "GET / HT", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab"] {
             assert_eq!(parse(text.as_bytes()), Parsed::Partial, "{text}");
         }
     }

@@ -30,11 +30,7 @@ pub(super) async fn accept(core: Rc<Core>, listener: Listener) {
                 core.stats.connected();
                 core.reactor.spawn(serve(Rc::clone(&core), stream));
             }
-            Err(_) => {
-                core.reactor
-                    .sleep_until(core.reactor.now() + ACCEPT_PAUSE)
-                    .await
-            }
+            Err(_) => core.reactor.sleep_until(core.reactor.now() + ACCEPT_PAUSE).await,
         }
     }
 }
@@ -88,11 +84,7 @@ async fn call(core: &Core, query: &str, inbox: &mut Inbox) -> Option<Vec<u8>> {
     let (kind, due) = (core.draw_kind(), began + core.draw_delay());
     let is_there = wait_watching(core, due, inbox).await;
     let now = core.reactor.now();
-    let ending = if is_there {
-        Ending::Answered(kind)
-    } else {
-        Ending::Cancelled(due.since(now))
-    };
+    let ending = if is_there { Ending::Answered(kind) } else { Ending::Cancelled(due.since(now)) };
     core.stats.end(now.since(began), ending);
     is_there.then(|| answer::whole(kind, query, core.options.results, &core.options.name))
 }
@@ -124,12 +116,7 @@ struct Inbox {
 
 impl Inbox {
     fn new(stream: Stream) -> Self {
-        Self {
-            stream,
-            bytes: Vec::new(),
-            spare: None,
-            reading: None,
-        }
+        Self { stream, bytes: Vec::new(), spare: None, reading: None }
     }
 
     /// Waits for more bytes; false once the caller sends no more.
@@ -138,10 +125,7 @@ impl Inbox {
     /// Safe: the read stays pending and the next call takes it up.
     async fn more(&mut self) -> bool {
         let reading = self.reading.get_or_insert_with(|| {
-            let buffer = self
-                .spare
-                .take()
-                .unwrap_or_else(|| Vec::with_capacity(READ_BYTES));
+            let buffer = self.spare.take().unwrap_or_else(|| Vec::with_capacity(READ_BYTES));
             Box::pin(self.stream.read(buffer))
         });
         let (outcome, mut buffer) = reading.as_mut().await;

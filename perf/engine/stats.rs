@@ -128,15 +128,9 @@ mod tests {
         stats.begin();
         stats.begin();
         stats.end(Duration::from_millis(250), Ending::Answered(Kind::Valid));
-        stats.end(
-            Duration::from_millis(100),
-            Ending::Cancelled(Duration::from_millis(500)),
-        );
+        stats.end(Duration::from_millis(100), Ending::Cancelled(Duration::from_millis(500)));
         let json = stats.json();
-        assert_eq!(
-            (json["calls"].as_u64(), json["cancelled"].as_u64()),
-            (Some(2), Some(1))
-        );
+        assert_eq!((json["calls"].as_u64(), json["cancelled"].as_u64()), (Some(2), Some(1)));
         assert_eq!(
             (json["in_flight"].as_u64(), json["in_flight_max"].as_u64()),
             (Some(0), Some(2))

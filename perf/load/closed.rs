@@ -76,11 +76,7 @@ struct Mark {
 impl Mark {
     fn take(field: &Field, pid: Option<u32>) -> Self {
         let cpu = pid.map_or_else(CpuTime::default, process::cpu_of_tree);
-        Self {
-            ended: field.ended(),
-            at: core::clock(),
-            cpu,
-        }
+        Self { ended: field.ended(), at: core::clock(), cpu }
     }
 
     fn since(&self, earlier: Self) -> Window {

@@ -113,9 +113,7 @@ impl Field {
                 self.end(job, sent, &Err(Failure::Connect));
                 return None;
             };
-            self.live
-                .borrow_mut()
-                .insert(job.number, (job, Some(opened.line())));
+            self.live.borrow_mut().insert(job.number, (job, Some(opened.line())));
             let outcome = opened.exchange(request.clone()).await;
             // Only a connection that had served before is stale, so this happens once.
             if matches!(outcome, Err(Failure::Stale)) && !self.is_over.get() {
@@ -123,9 +121,7 @@ impl Field {
                 continue;
             }
             self.end(job, sent, &outcome);
-            return outcome
-                .is_ok_and(|answer| answer.head.is_reusable)
-                .then_some(opened);
+            return outcome.is_ok_and(|answer| answer.head.is_reusable).then_some(opened);
         }
     }
 
@@ -139,11 +135,7 @@ impl Field {
         self.live.borrow_mut().remove(&job.number);
         self.ended.set(self.ended.get() + 1);
         if job.intended >= self.record_from && !self.is_over.get() {
-            let times = Times {
-                intended: job.intended,
-                sent,
-                ended: self.reactor.now(),
-            };
+            let times = Times { intended: job.intended, sent, ended: self.reactor.now() };
             self.tally.borrow_mut().record(times, outcome);
         }
     }
@@ -159,9 +151,7 @@ impl Field {
         let give_up = self.reactor.now() + drain;
         let is_busy = || !self.live.borrow().is_empty() || !self.waiting.borrow().is_empty();
         while is_busy() && self.reactor.now() < give_up {
-            self.reactor
-                .sleep_until(self.reactor.now() + DRAIN_STEP)
-                .await;
+            self.reactor.sleep_until(self.reactor.now() + DRAIN_STEP).await;
         }
         self.is_over.set(true);
         let now = self.reactor.now();

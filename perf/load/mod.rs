@@ -108,11 +108,7 @@ impl Good {
 
     /// Whether `status` is good.
     pub(crate) fn holds(&self, status: u16) -> bool {
-        if self.0.is_empty() {
-            (200..400).contains(&status)
-        } else {
-            self.0.contains(&status)
-        }
+        if self.0.is_empty() { (200..400).contains(&status) } else { self.0.contains(&status) }
     }
 }
 
@@ -149,11 +145,8 @@ fn measure(options: &Options) -> Result<Report, String> {
     let run = prepare(options, seed)?;
     let mode = options.mode();
     println!("{mode} on {}, seed {seed}", options.target);
-    let before = (
-        Disturbance::read(),
-        cpu_of(options.pid),
-        process::cpu_of_tree(std::process::id()),
-    );
+    let before =
+        (Disturbance::read(), cpu_of(options.pid), process::cpu_of_tree(std::process::id()));
     let began = core::clock();
     let tally = if options.closed {
         core::run(options.cpu, {
@@ -162,9 +155,7 @@ fn measure(options: &Options) -> Result<Report, String> {
         })
     } else {
         let arrivals = plan(options, seed)?;
-        core::run(options.cpu, move |reactor| {
-            open::run(reactor, run, arrivals)
-        })
+        core::run(options.cpu, move |reactor| open::run(reactor, run, arrivals))
     }
     .map_err(|error| error.to_string())??;
     let wall = began.elapsed();
@@ -188,11 +179,7 @@ fn cpu_of(pid: Option<u32>) -> process::CpuTime {
 }
 
 fn plan(options: &Options, seed: u64) -> Result<Vec<u64>, String> {
-    let spacing = if options.constant {
-        Spacing::Constant
-    } else {
-        Spacing::Poisson
-    };
+    let spacing = if options.constant { Spacing::Constant } else { Spacing::Poisson };
     let rate = options.rate.ok_or("the open loop needs --rate")?;
     arrivals::plan(spacing, rate, options.warmup_s + options.seconds, seed)
 }

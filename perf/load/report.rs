@@ -85,10 +85,7 @@ impl Report {
         let reasons = suspicions(&tally, cpu_ratio, facts.is_closed);
         let split = |(own, response): &(_, crate::measure::Latency)| {
             let own: &crate::measure::Latency = own;
-            ByCache {
-                response: response.summary(),
-                own: own.summary(),
-            }
+            ByCache { response: response.summary(), own: own.summary() }
         };
         let server_cpu = facts.server_cpu.map(|cpu| cpu.total.as_secs_f64() * 1e6);
         Self {
@@ -137,12 +134,7 @@ impl Report {
         row(&mut text, "response, all", &self.response_all);
         let time = &self.time_to_good;
         let values = [time.p50_ms, time.p90_ms, time.p99_ms, time.p99_9_ms];
-        line(
-            &mut text,
-            "time to good",
-            values.map(|ms| shown(ms, "inf")),
-            self.requests,
-        );
+        line(&mut text, "time to good", values.map(|ms| shown(ms, "inf")), self.requests);
         row(&mut text, "service", &self.service);
         row(&mut text, "lateness", &self.lateness);
         if let Some(own) = &self.own {
@@ -186,10 +178,7 @@ fn row(text: &mut String, name: &str, of: &Summary) {
 }
 
 fn line(text: &mut String, name: &str, [p50, p90, p99, p99_9]: [String; 4], count: u64) {
-    let _ = writeln!(
-        text,
-        "{name:<16}{p50:>12}{p90:>12}{p99:>12}{p99_9:>12}{count:>12}"
-    );
+    let _ = writeln!(text, "{name:<16}{p50:>12}{p90:>12}{p99:>12}{p99_9:>12}{count:>12}");
 }
 
 /// Why the generator itself may be what was measured.
@@ -227,11 +216,7 @@ mod tests {
     fn reasons(late: Duration, response: Duration, cpu_ratio: f64) -> usize {
         let mut tally = Tally::new(Good::new(&[]));
         let sent = Instant::ZERO + late;
-        let times = Times {
-            intended: Instant::ZERO,
-            sent,
-            ended: Instant::ZERO + response,
-        };
+        let times = Times { intended: Instant::ZERO, sent, ended: Instant::ZERO + response };
         tally.record(times, &Err(crate::connection::Failure::Io));
         let all = suspicions(&tally, cpu_ratio, false);
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());

@@ -119,8 +119,7 @@ impl Tally {
         let is_known = self.by_cache.contains_key(label) || self.by_cache.len() < LABELS_MAX;
         let label = if is_known { label.as_str() } else { "other" };
         if !self.by_cache.contains_key(label) {
-            self.by_cache
-                .insert(label.to_owned(), (Latency::new(), Latency::new()));
+            self.by_cache.insert(label.to_owned(), (Latency::new(), Latency::new()));
         }
         if let Some((own, responses)) = self.by_cache.get_mut(label) {
             responses.record(response);
@@ -137,12 +136,7 @@ mod tests {
     use crate::response::Head;
 
     fn answer(status: u16, cache: &str) -> Outcome {
-        let head = Head {
-            status,
-            is_reusable: true,
-            own_us: Some(300),
-            cache: Some(cache.into()),
-        };
+        let head = Head { status, is_reusable: true, own_us: Some(300), cache: Some(cache.into()) };
         Ok(Answer { head, bytes: 100 })
     }
 
@@ -150,14 +144,7 @@ mod tests {
     fn a_late_send_is_in_the_response_and_not_in_the_service() {
         let mut tally = Tally::new(Good::new(&[]));
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-        tally.record(
-            Times {
-                intended: at(0),
-                sent: at(90),
-                ended: at(100),
-            },
-            &answer(200, "hit"),
-        );
+        tally.record(Times { intended: at(0), sent: at(90), ended: at(100) }, &answer(200, "hit"));
         let us = |latency: &Latency| latency.at_ms(0.5).map(f64::round);
         assert_eq!(us(&tally.good), Some(100.0));
         assert_eq!(us(&tally.service), Some(10.0));
@@ -167,35 +154,21 @@ mod tests {
     #[test]
     fn a_refusal_is_an_answer_but_not_a_good_one() {
         let mut tally = Tally::new(Good::new(&[]));
-        let times = Times {
-            intended: Instant::ZERO,
-            sent: Instant::ZERO,
-            ended: Instant::ZERO,
-        };
+        let times = Times { intended: Instant::ZERO, sent: Instant::ZERO, ended: Instant::ZERO };
         tally.record(times, &answer(503, "miss"));
         tally.record(times, &Err(Failure::Io));
         tally.record_censored(Duration::from_secs(1));
-        assert_eq!(
-            (tally.total(), tally.good.count(), tally.statuses[&503]),
-            (3, 0, 1)
-        );
+        assert_eq!((tally.total(), tally.good.count(), tally.statuses[&503]), (3, 0, 1));
         assert_eq!((tally.failures["io"], tally.censored.count()), (1, 1));
     }
 
     #[test]
     fn labels_are_bounded() {
         let mut tally = Tally::new(Good::new(&[404]));
-        let times = Times {
-            intended: Instant::ZERO,
-            sent: Instant::ZERO,
-            ended: Instant::ZERO,
-        };
+        let times = Times { intended: Instant::ZERO, sent: Instant::ZERO, ended: Instant::ZERO };
         for label in 0..100 {
             tally.record(times, &answer(404, &label.to_string()));
         }
-        assert_eq!(
-            (tally.by_cache.len(), tally.good.count()),
-            (LABELS_MAX + 1, 100)
-        );
+        assert_eq!((tally.by_cache.len(), tally.good.count()), (LABELS_MAX + 1, 100));
     }
 }

@@ -50,26 +50,11 @@ enum Event {
 const EVENTS: [Event; 10] = [
     Event::Ask { draw: 0.0 },
     Event::Ask { draw: 0.99 },
-    Event::End {
-        is_newest: false,
-        outcome: Outcome::Valid,
-    },
-    Event::End {
-        is_newest: false,
-        outcome: Outcome::Invalid,
-    },
-    Event::End {
-        is_newest: false,
-        outcome: Outcome::Neutral,
-    },
-    Event::End {
-        is_newest: true,
-        outcome: Outcome::Valid,
-    },
-    Event::End {
-        is_newest: true,
-        outcome: Outcome::Invalid,
-    },
+    Event::End { is_newest: false, outcome: Outcome::Valid },
+    Event::End { is_newest: false, outcome: Outcome::Invalid },
+    Event::End { is_newest: false, outcome: Outcome::Neutral },
+    Event::End { is_newest: true, outcome: Outcome::Valid },
+    Event::End { is_newest: true, outcome: Outcome::Invalid },
     Event::Lose,
     Event::Wait(SETTINGS.probe_lease),
     Event::Wait(SETTINGS.half_open_after),
@@ -81,11 +66,7 @@ impl World {
         match event {
             Event::Ask { draw } => next.ask(draw),
             Event::End { is_newest, outcome } => {
-                let ended = if is_newest {
-                    next.out.pop()
-                } else {
-                    next.lose()
-                };
+                let ended = if is_newest { next.out.pop() } else { next.lose() };
                 if let Some(generation) = ended {
                     next.breaker.observe(next.now, generation, outcome);
                 }
@@ -104,11 +85,7 @@ impl World {
         let is_eligible = self.breaker.is_eligible(self.now);
         let state = self.breaker.state(self.now);
         let admission = self.breaker.admit(self.now, draw);
-        assert_eq!(
-            self.breaker.state(self.now),
-            state,
-            "asking changes nothing that shows"
-        );
+        assert_eq!(self.breaker.state(self.now), state, "asking changes nothing that shows");
         match admission {
             Admission::Closed(generation) => {
                 assert_eq!(state, State::Closed);
@@ -164,11 +141,7 @@ impl World {
             Phase::Closed => format!("closed {}", breaker.invalid_run),
             Phase::Open { until } => format!("open {}", left(*until)),
             Phase::HalfOpen { leases, valid_run } => {
-                let out = leases
-                    .out
-                    .iter()
-                    .flatten()
-                    .filter(|probe| probe.until > self.now);
+                let out = leases.out.iter().flatten().filter(|probe| probe.until > self.now);
                 let out = out.map(|probe| (leases.granted - probe.lease, left(probe.until)));
                 format!("half-open {valid_run} {:?}", out.collect::<Vec<_>>())
             }
@@ -177,25 +150,15 @@ impl World {
             Phase::HalfOpen { leases, .. } => leases.granted,
             Phase::Closed | Phase::Open { .. } => 0,
         };
-        let out = self
-            .out
-            .iter()
-            .map(|generation| match generation.era == breaker.era {
-                true => Some(granted - generation.lease),
-                false => None,
-            });
+        let out = self.out.iter().map(|generation| match generation.era == breaker.era {
+            true => Some(granted - generation.lease),
+            false => None,
+        });
         let history = &breaker.history;
         let newest = self.now.as_nanos() / history.slice_ns;
-        let slices = history
-            .slices
-            .iter()
-            .filter(|slice| slice.tally != super::Tally::default());
+        let slices = history.slices.iter().filter(|slice| slice.tally != super::Tally::default());
         let slices = slices.map(|slice| (newest - slice.number, slice.tally));
-        format!(
-            "{phase} {:?} {:?}",
-            out.collect::<Vec<_>>(),
-            slices.collect::<Vec<_>>()
-        )
+        format!("{phase} {:?} {:?}", out.collect::<Vec<_>>(), slices.collect::<Vec<_>>())
     }
 }
 
@@ -225,10 +188,7 @@ fn no_order_of_events_wedges_the_breaker() {
         }
         front = next_front;
     }
-    assert!(
-        states.iter().all(|count| *count > 100),
-        "explored {states:?}"
-    );
+    assert!(states.iter().all(|count| *count > 100), "explored {states:?}");
 }
 
 fn place(state: State) -> usize {

@@ -98,11 +98,7 @@ fn an_engine_that_recovered_is_not_judged_by_what_is_past() {
         call(
             &mut breaker,
             at(index),
-            if index % 2 == 0 {
-                Outcome::Invalid
-            } else {
-                Outcome::Valid
-            },
+            if index % 2 == 0 { Outcome::Invalid } else { Outcome::Valid },
         );
     }
     // Two minutes later the bad start is out of reach, and 50 samples decide again.
@@ -117,12 +113,7 @@ fn an_engine_that_recovered_is_not_judged_by_what_is_past() {
 fn three_valid_probes_in_a_row_close_it_and_an_invalid_one_opens_it() {
     let mut breaker = opened();
     assert!(!breaker.is_eligible(at(4_999)));
-    assert_eq!(
-        breaker.admit(at(4_999), 0.0),
-        Admission::Refused {
-            retry_at: at(5_000)
-        }
-    );
+    assert_eq!(breaker.admit(at(4_999), 0.0), Admission::Refused { retry_at: at(5_000) });
     assert!(breaker.is_eligible(at(5_000)));
     for ms in [5_000, 5_001] {
         call(&mut breaker, at(ms), Outcome::Valid);
@@ -148,12 +139,7 @@ fn a_lost_probe_is_replaced_when_its_lease_ends() {
         admitted(&mut breaker, at(5_000));
     }
     assert!(!breaker.is_eligible(at(5_999)));
-    assert_eq!(
-        breaker.admit(at(5_999), 0.0),
-        Admission::Refused {
-            retry_at: at(6_000)
-        }
-    );
+    assert_eq!(breaker.admit(at(5_999), 0.0), Admission::Refused { retry_at: at(6_000) });
     for _ in 0..3 {
         call(&mut breaker, at(6_000), Outcome::Valid);
     }
@@ -182,13 +168,7 @@ fn outcomes_from_before_the_trip_decide_nothing() {
             breaker.observe(at(5_000), old, outcome);
         }
         assert_eq!(breaker.state(at(5_000)), State::HalfOpen);
-        assert_eq!(
-            breaker.take_delta(),
-            Some(Tally {
-                valid: 0,
-                invalid: 10
-            })
-        );
+        assert_eq!(breaker.take_delta(), Some(Tally { valid: 0, invalid: 10 }));
     }
 }
 
@@ -228,11 +208,7 @@ fn the_outcome_of_an_expired_or_settled_lease_decides_nothing() {
     for _ in 0..5 {
         breaker.observe(at(6_001), held, Outcome::Valid);
     }
-    assert_eq!(
-        breaker.state(at(6_001)),
-        State::HalfOpen,
-        "one probe, counted once"
-    );
+    assert_eq!(breaker.state(at(6_001)), State::HalfOpen, "one probe, counted once");
 }
 
 #[test]
@@ -267,11 +243,7 @@ fn evidence_too_thin_on_each_core_opens_all_of_them_together() {
     let mut cores = vec![Breaker::new(SETTINGS); 4];
     for index in 0..56_usize {
         let now = at(index as u64 * 100);
-        let outcome = if index % 3 == 0 {
-            Outcome::Invalid
-        } else {
-            Outcome::Valid
-        };
+        let outcome = if index % 3 == 0 { Outcome::Invalid } else { Outcome::Valid };
         call(&mut cores[index % 4], now, outcome);
         let Some(delta) = cores[index % 4].take_delta() else {
             continue;
@@ -282,29 +254,20 @@ fn evidence_too_thin_on_each_core_opens_all_of_them_together() {
         }
     }
     let now = at(5_600);
-    assert!(
-        cores
-            .iter()
-            .all(|core| matches!(core.state(now), State::Open { .. }))
-    );
+    assert!(cores.iter().all(|core| matches!(core.state(now), State::Open { .. })));
     // One core's three probes close the others too.
     let later = at(12_000);
     for _ in 0..3 {
         call(&mut cores[0], later, Outcome::Valid);
         let delta = cores[0].take_delta().unwrap();
-        cores[1..]
-            .iter_mut()
-            .for_each(|core| core.merge_delta(later, delta));
+        cores[1..].iter_mut().for_each(|core| core.merge_delta(later, delta));
     }
     assert!(cores.iter().all(|core| core.state(later) == State::Closed));
 }
 
 #[test]
 fn an_open_breaker_ignores_gossip_and_a_half_open_one_heeds_it() {
-    let invalid = Tally {
-        valid: 5,
-        invalid: 1,
-    };
+    let invalid = Tally { valid: 5, invalid: 1 };
     let mut breaker = opened();
     breaker.merge_delta(at(1), invalid);
     assert_eq!(breaker.state(at(1)), State::Open { until: at(5_000) });

@@ -124,24 +124,13 @@ pub(super) const NAMES: [&str; 115] = [
 /// Start names that track on every host (`utm_` is compared in any case, by the caller).
 pub(super) const PREFIXES: [&str; 3] = ["hsa_", "matomo_", "mtm_"];
 
-const AMAZON: &[&str] = &[
-    "pd_rd_i", "pd_rd_r", "pd_rd_w", "pd_rd_wg", "pf_rd_p", "pf_rd_r", "pf_rd_s",
-];
+const AMAZON: &[&str] =
+    &["pd_rd_i", "pd_rd_r", "pd_rd_w", "pd_rd_wg", "pf_rd_p", "pf_rd_r", "pf_rd_s"];
 const YOUTUBE: &[&str] = &["ab_channel", "feature", "pp", "si"];
 
 /// Track on one domain and below it.
 pub(super) const SCOPED: [(&str, &[&str]); 25] = [
-    (
-        "aliexpress.com",
-        &[
-            "spm",
-            "scm",
-            "algo_pvid",
-            "algo_expid",
-            "aff_fcid",
-            "aff_trace_key",
-        ],
-    ),
+    ("aliexpress.com", &["spm", "scm", "algo_pvid", "algo_expid", "aff_fcid", "aff_trace_key"]),
     ("amazon.com", AMAZON),
     ("amazon.ca", AMAZON),
     ("amazon.co.jp", AMAZON),
@@ -158,22 +147,10 @@ pub(super) const SCOPED: [(&str, &[&str]); 25] = [
     ("linkedin.com", &["lipi", "trackingId", "trk", "refId"]),
     ("medium.com", &["source"]),
     ("open.spotify.com", &["si", "context"]),
-    (
-        "reddit.com",
-        &[
-            "correlation_id",
-            "share_id",
-            "rdt",
-            "ref_campaign",
-            "ref_source",
-        ],
-    ),
+    ("reddit.com", &["correlation_id", "share_id", "rdt", "ref_campaign", "ref_source"]),
     ("taobao.com", &["spm", "scm"]),
     ("threads.net", &["igsh", "igshid", "xmt"]),
-    (
-        "tiktok.com",
-        &["_r", "_t", "is_from_webapp", "sender_device"],
-    ),
+    ("tiktok.com", &["_r", "_t", "is_from_webapp", "sender_device"]),
     ("twitter.com", &["ref_src", "ref_url", "s", "t"]),
     ("x.com", &["ref_src", "ref_url", "s", "t"]),
     ("youtu.be", YOUTUBE),

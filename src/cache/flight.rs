@@ -103,22 +103,12 @@ impl Flights {
         let flight = Rc::new(Flight::default());
         let is_led = self.table.borrow_mut().publish(id, flight.clone());
         debug_assert!(is_led, "a flight just begun has its leader");
-        Lead {
-            key,
-            id,
-            is_refresh,
-            flight,
-            flights: self.clone(),
-        }
+        Lead { key, id, is_refresh, flight, flights: self.clone() }
     }
 
     fn waiter(self: &Rc<Self>, id: FlightId) -> Option<Waiter> {
         let flight = self.table.borrow().value(id)?;
-        Some(Waiter {
-            id,
-            flight,
-            flights: self.clone(),
-        })
+        Some(Waiter { id, flight, flights: self.clone() })
     }
 
     /// Hands the home core's word to the flight of `key`; false if there is none.
@@ -277,11 +267,7 @@ mod tests {
         assert!(matches!(poll(first.outcome()), Some(Outcome::Abandoned)));
         assert!(matches!(poll(second.outcome()), Some(Outcome::Abandoned)));
         let (_next, _waiter) = lead(&flights, 1);
-        assert_eq!(
-            flights.len(),
-            1,
-            "the first to consult again leads the same flight"
-        );
+        assert_eq!(flights.len(), 1, "the first to consult again leads the same flight");
     }
 
     #[test]
@@ -310,10 +296,7 @@ mod tests {
         let refresh = flights.refresh(key(1)).expect("the first refresh");
         assert!(flights.refresh(key(1)).is_none());
         drop(join(&flights, 1));
-        assert!(
-            !refresh.cancelled().is_set(),
-            "a refresh does not depend on callers"
-        );
+        assert!(!refresh.cancelled().is_set(), "a refresh does not depend on callers");
     }
 
     #[test]

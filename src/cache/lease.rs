@@ -72,14 +72,7 @@ impl Ledger {
             return Verdict::Granted;
         }
         if leases.len() < self.leases_max {
-            leases.insert(
-                key,
-                Lease {
-                    holder: asker,
-                    expires,
-                    queue: Vec::new(),
-                },
-            );
+            leases.insert(key, Lease { holder: asker, expires, queue: Vec::new() });
         }
         Verdict::Granted
     }
@@ -90,10 +83,9 @@ impl Ledger {
         match leases.get(&key) {
             // A holder whose lease expired still has an answer worth sharing, but the lease and its
             // queue belong to its successor.
-            Some(lease) if lease.holder == holder => leases
-                .remove(&key)
-                .map(|lease| lease.queue)
-                .unwrap_or_default(),
+            Some(lease) if lease.holder == holder => {
+                leases.remove(&key).map(|lease| lease.queue).unwrap_or_default()
+            }
             _ => Vec::new(),
         }
     }
@@ -101,9 +93,7 @@ impl Ledger {
     /// `holder` gave up on `key`: the core that takes over, if one waits. The others stay queued.
     pub fn abandoned(&self, key: Key, holder: CoreId, expires: Instant) -> Option<CoreId> {
         let mut leases = self.leases.borrow_mut();
-        let lease = leases
-            .get_mut(&key)
-            .filter(|lease| lease.holder == holder)?;
+        let lease = leases.get_mut(&key).filter(|lease| lease.holder == holder)?;
         if lease.queue.is_empty() {
             leases.remove(&key);
             return None;
@@ -115,9 +105,7 @@ impl Ledger {
 
     /// Forgets leases that expired; for the housekeeping tick.
     pub fn expire(&self, now: Instant) {
-        self.leases
-            .borrow_mut()
-            .retain(|_, lease| lease.expires > now);
+        self.leases.borrow_mut().retain(|_, lease| lease.expires > now);
     }
 
     /// How many keys are leased.
@@ -163,11 +151,7 @@ mod tests {
         ask(&ledger, 2, 1);
         ask(&ledger, 3, 2);
         assert_eq!(ledger.abandoned(KEY, CoreId(1), at(700)), Some(CoreId(2)));
-        assert_eq!(
-            ledger.abandoned(KEY, CoreId(1), at(700)),
-            None,
-            "not the holder any more"
-        );
+        assert_eq!(ledger.abandoned(KEY, CoreId(1), at(700)), None, "not the holder any more");
         assert_eq!(ledger.answered(KEY, CoreId(2)), vec![CoreId(3)]);
     }
 
@@ -177,11 +161,7 @@ mod tests {
         ask(&ledger, 1, 0);
         assert_eq!(ask(&ledger, 2, 699), Verdict::Queued);
         assert_eq!(ask(&ledger, 2, 700), Verdict::Granted);
-        assert_eq!(
-            ledger.answered(KEY, CoreId(1)),
-            Vec::new(),
-            "released by its owner only"
-        );
+        assert_eq!(ledger.answered(KEY, CoreId(1)), Vec::new(), "released by its owner only");
         ledger.expire(at(1_400));
         assert!(ledger.is_empty());
     }

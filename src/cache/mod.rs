@@ -91,13 +91,8 @@ impl Cache {
     /// once.
     pub fn new(settings: &Settings, cores: usize, flights_max: usize) -> Self {
         let share = (settings.search.l1_bytes / cores.max(1) as u64).max(L1_BYTES_MIN);
-        let items = usize::try_from(share / PAGE_BYTES_TYPICAL)
-            .unwrap_or(usize::MAX)
-            .max(64);
-        Self {
-            l1: RefCell::new(L1::new(share, items)),
-            flights: Flights::new(flights_max),
-        }
+        let items = usize::try_from(share / PAGE_BYTES_TYPICAL).unwrap_or(usize::MAX).max(64);
+        Self { l1: RefCell::new(L1::new(share, items)), flights: Flights::new(flights_max) }
     }
 
     /// L1, then the flights. Never awaits.
@@ -129,12 +124,7 @@ impl Cache {
     pub fn keep(&self, key: Key, stored: Stored) -> bool {
         let (made_at, fresh_until, usable_until) =
             (stored.made_at, stored.fresh_until, stored.usable_until);
-        let entry = Entry {
-            value: stored,
-            made_at,
-            fresh_until,
-            usable_until,
-        };
+        let entry = Entry { value: stored, made_at, fresh_until, usable_until };
         self.l1.borrow_mut().insert(&key.0, entry)
     }
 

@@ -56,11 +56,7 @@ fn report(path: Option<&Path>, out: &mut dyn Write, errors: &mut dyn Write) -> E
 
 fn summary(settings: &Settings) -> String {
     let engines: Vec<&str> = settings.engines.iter().map(|e| e.name.as_str()).collect();
-    let listeners: Vec<String> = settings
-        .listen
-        .iter()
-        .map(|l| l.address.to_string())
-        .collect();
+    let listeners: Vec<String> = settings.listen.iter().map(|l| l.address.to_string()).collect();
     format!(
         "{} cores, listening on {}, admin on {}, {} engines{}{}, {} plans, {} keys",
         settings.server.cpus.len(),
@@ -83,26 +79,13 @@ mod tests {
         let status = report(path, &mut told, &mut warned);
         assert_eq!(format!("{status:?}"), format!("{expected:?}"));
         assert!(String::from_utf8_lossy(&told).contains(out), "{told:?}");
-        assert!(
-            String::from_utf8_lossy(&warned).contains(errors),
-            "{warned:?}"
-        );
+        assert!(String::from_utf8_lossy(&warned).contains(errors), "{warned:?}");
     }
 
     #[test]
     fn the_status_tells_right_from_wrong() {
-        check(
-            None,
-            ExitCode::SUCCESS,
-            "listening on 127.0.0.1:8080, admin on",
-            "",
-        );
+        check(None, ExitCode::SUCCESS, "listening on 127.0.0.1:8080, admin on", "");
         let nowhere = Path::new("/nowhere/hedgerow.toml");
-        check(
-            Some(nowhere),
-            ExitCode::from(2),
-            "",
-            "/nowhere/hedgerow.toml: No such file",
-        );
+        check(Some(nowhere), ExitCode::from(2), "", "/nowhere/hedgerow.toml: No such file");
     }
 }

@@ -47,13 +47,8 @@ pub fn run() -> ExitCode {
     init_log();
     match arguments.command {
         Command::Serve { config } => serve::run(config.as_deref()),
-        Command::Check {
-            print_keys: true, ..
-        } => check::print_keys(),
-        Command::Check {
-            print_metrics: true,
-            ..
-        } => check::print_metrics(),
+        Command::Check { print_keys: true, .. } => check::print_keys(),
+        Command::Check { print_metrics: true, .. } => check::print_metrics(),
         Command::Check { config, .. } => check::run(config.as_deref()),
         Command::Demo(options) => demo::run(&options),
     }
@@ -63,8 +58,5 @@ pub fn run() -> ExitCode {
 fn init_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("HEDGEROW_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }

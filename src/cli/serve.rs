@@ -23,11 +23,7 @@ pub fn run(path: Option<&Path>) -> ExitCode {
 
 /// Starts an instance, calls `started` once it listens, and waits for its end.
 pub fn serve(settings: config::Settings, started: impl FnOnce()) -> ExitCode {
-    let listens: Vec<String> = settings
-        .listen
-        .iter()
-        .map(|l| l.address.to_string())
-        .collect();
+    let listens: Vec<String> = settings.listen.iter().map(|l| l.address.to_string()).collect();
     let (cores, admin) = (settings.server.cpus.len(), settings.admin.address);
     let instance = match boot::start(settings) {
         Ok(instance) => instance,

@@ -160,11 +160,7 @@ impl Classifier {
         if is_explained || kinds.has(Kind::Topic) {
             return Class::Evergreen;
         }
-        if form.words <= BARE_WORDS_MAX {
-            Class::News
-        } else {
-            Class::Longtail
-        }
+        if form.words <= BARE_WORDS_MAX { Class::News } else { Class::Longtail }
     }
 
     /// The kinds of all listed words in a folded text.
@@ -208,13 +204,7 @@ fn folded(text: &str) -> Cow<'_, str> {
     }
     let straight = |c| if c == '\u{2019}' { '\'' } else { c };
     let is_accent = |c: &char| matches!(c, '\u{300}'..='\u{36f}');
-    Cow::Owned(
-        text.nfd()
-            .filter(|c| !is_accent(c))
-            .map(straight)
-            .nfc()
-            .collect(),
-    )
+    Cow::Owned(text.nfd().filter(|c| !is_accent(c)).map(straight).nfc().collect())
 }
 
 /// Whether a word may begin or end at this place of the text.

@@ -52,23 +52,14 @@ impl Errors {
     /// Adds an error of the field `name`; an empty name is the request as a whole.
     pub(super) fn push(&mut self, name: &str, detail: impl Into<String>) {
         if self.0.len() < ERRORS_MAX {
-            let pointer = if name.is_empty() {
-                "#".into()
-            } else {
-                format!("#/{name}")
-            };
-            self.0.push(FieldError {
-                pointer,
-                detail: detail.into(),
-            });
+            let pointer = if name.is_empty() { "#".into() } else { format!("#/{name}") };
+            self.0.push(FieldError { pointer, detail: detail.into() });
         }
     }
 
     /// Whether one of them has one of these pointers.
     pub(super) fn concern(&self, pointers: &[&str]) -> bool {
-        self.0
-            .iter()
-            .any(|error| pointers.contains(&error.pointer.as_str()))
+        self.0.iter().any(|error| pointers.contains(&error.pointer.as_str()))
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -93,9 +84,7 @@ pub(super) fn is_json(content_type: Option<&[u8]>) -> bool {
         return false;
     };
     let mut parts = text.split(';').map(str::trim);
-    let is_json = parts
-        .next()
-        .is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
     is_json
         && parts.all(|parameter| match parameter.split_once('=') {
             Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
@@ -114,17 +103,13 @@ pub(super) fn from_query(raw: &[u8], errors: &mut Errors) -> Vec<Given> {
             break;
         }
         let (name, value) = match memchr::memchr(b'=', pair) {
-            Some(at) => (
-                pair.get(..at).unwrap_or_default(),
-                pair.get(at + 1..).unwrap_or_default(),
-            ),
+            Some(at) => {
+                (pair.get(..at).unwrap_or_default(), pair.get(at + 1..).unwrap_or_default())
+            }
             None => (pair, &[][..]),
         };
         match (decoded(name), decoded(value)) {
-            (Ok(name), Ok(value)) => given.push(Given {
-                name,
-                value: Value::Word(value),
-            }),
+            (Ok(name), Ok(value)) => given.push(Given { name, value: Value::Word(value) }),
             (Ok(name), Err(detail)) if name.bytes().all(|b| b.is_ascii_graphic()) => {
                 errors.push(text::cut(&name, SHOWN_CHARS_MAX), detail);
             }
@@ -169,10 +154,7 @@ pub(super) fn from_body(body: &[u8], errors: &mut Errors) -> Vec<Given> {
                 serde_json::error::Category::Data => "is not a JSON object",
                 _ => "is not JSON",
             };
-            errors.push(
-                "",
-                format!("the body {what} (line {line}, column {column})"),
-            );
+            errors.push("", format!("the body {what} (line {line}, column {column})"));
             Vec::new()
         }
     }
@@ -202,10 +184,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
         while let Some((name, json)) = map.next_entry::<String, Json>()? {
             // One more than allowed is kept, so that the caller of this can tell.
             if !json.is_null() && given.len() <= FIELDS_MAX {
-                given.push(Given {
-                    name,
-                    value: value(json),
-                });
+                given.push(Given { name, value: value(json) });
             }
         }
         Ok(Members(given))
@@ -230,10 +209,7 @@ fn value(json: Json) -> Value {
                     _ => None,
                 })
                 .collect();
-            texts.map_or(
-                Value::Other("an array with other things than strings"),
-                Value::Texts,
-            )
+            texts.map_or(Value::Other("an array with other things than strings"), Value::Texts)
         }
     }
 }
@@ -261,53 +237,29 @@ mod tests {
     #[test]
     fn pairs_are_decoded() {
         check("q=a+b%20c&n=5", &[("q", "a b c"), ("n", "5")]);
-        check(
-            "q=caf%C3%A9&&x&y==",
-            &[("q", "café"), ("x", ""), ("y", "=")],
-        );
+        check("q=caf%C3%A9&&x&y==", &[("q", "café"), ("x", ""), ("y", "=")]);
         check("q=a%00b", &[("q", "a\0b")]);
         check("", &[]);
     }
 
     #[test]
     fn wrong_encodings_are_errors_of_their_field() {
-        for (raw, pointer) in [
-            ("q=%ff%fe", "#/q"),
-            ("q=%2", "#/q"),
-            ("q=%zz", "#/q"),
-            ("%ff=1", "#"),
-            ("%=%", "#"),
-        ] {
+        for (raw, pointer) in
+            [("q=%ff%fe", "#/q"), ("q=%2", "#/q"), ("q=%zz", "#/q"), ("%ff=1", "#"), ("%=%", "#")]
+        {
             let mut errors = Errors::default();
             from_query(raw.as_bytes(), &mut errors);
             let list = errors.into_list();
-            assert_eq!(
-                list.first().map(|e| e.pointer.as_str()),
-                Some(pointer),
-                "{raw}"
-            );
+            assert_eq!(list.first().map(|e| e.pointer.as_str()), Some(pointer), "{raw}");
         }
     }
 
     #[test]
     fn bodies_that_are_no_objects_are_errors() {
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(5000), "]".repeat(5000));
-        for body in [
-            "",
-            "{nope",
-            "[]",
-            "42",
-            "null",
-            "\"x\"",
-            "{\"a\":1}x",
-            "{\"a\"}",
-            &deep,
-        ] {
+        for body in ["", "{nope", "[]", "42", "null", "\"x\"", "{\"a\":1}x", "{\"a\"}", &deep] {
             let mut errors = Errors::default();
-            assert!(
-                from_body(body.as_bytes(), &mut errors).is_empty(),
-                "{body:.20}"
-            );
+            assert!(from_body(body.as_bytes(), &mut errors).is_empty(), "{body:.20}");
             assert!(!errors.is_empty(), "{body:.20}");
         }
     }
@@ -317,10 +269,8 @@ mod tests {
         let mut errors = Errors::default();
         let body = br#"{"a":1,"a":"1","b":null,"c":[],"d":["x"],"e":[1],"f":1.5,"g":{},"h":true,
             "i":"a\ud800b","j":99999999999999999999}"#;
-        let given: Vec<Value> = from_body(body, &mut errors)
-            .into_iter()
-            .map(|given| given.value)
-            .collect();
+        let given: Vec<Value> =
+            from_body(body, &mut errors).into_iter().map(|given| given.value).collect();
         let text = |text: &str| Value::Text(text.into());
         assert_eq!(
             given,

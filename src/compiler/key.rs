@@ -41,14 +41,8 @@ pub(super) fn key(plan: &Plan, engines: &[Served]) -> Key {
         SafeSearch::Moderate => "moderate",
         SafeSearch::Strict => "strict",
     });
-    list.parts(
-        plan.include_domains.len(),
-        plan.include_domains.iter().map(String::as_str),
-    );
-    list.parts(
-        plan.exclude_domains.len(),
-        plan.exclude_domains.iter().map(String::as_str),
-    );
+    list.parts(plan.include_domains.len(), plan.include_domains.iter().map(String::as_str));
+    list.parts(plan.exclude_domains.len(), plan.exclude_domains.iter().map(String::as_str));
     if let Some(ids) = &plan.engines {
         let mut names: Vec<&str> = ids
             .iter()

@@ -47,15 +47,9 @@ impl Compiler {
         let engines = settings
             .engines
             .iter()
-            .map(|engine| Served {
-                name: engine.name.clone(),
-                endpoints: engine.endpoints,
-            })
+            .map(|engine| Served { name: engine.name.clone(), endpoints: engine.endpoints })
             .collect();
-        Self {
-            engines,
-            classifier: Classifier::new(),
-        }
+        Self { engines, classifier: Classifier::new() }
     }
 
     /// Makes the plan of a search: the fields come from the query string, or from the JSON body of
@@ -148,10 +142,7 @@ impl Compiler {
             warnings,
         };
         plan.key = key::key(&plan, &self.engines);
-        debug_assert!(
-            (1..=plan.bucket).contains(&plan.max_results),
-            "the bucket holds the slice"
-        );
+        debug_assert!((1..=plan.bucket).contains(&plan.max_results), "the bucket holds the slice");
         Some(plan)
     }
 }
@@ -174,17 +165,11 @@ fn narrowed(field: Option<Vec<String>>, sites: Vec<String>, errors: &mut Errors)
         (false, false) => {
             let below =
                 |of: &[String], host: &String| of.iter().any(|domain| is_within(host, domain));
-            let mut both: Vec<String> = sites
-                .iter()
-                .filter(|site| below(&field, site))
-                .cloned()
-                .collect();
+            let mut both: Vec<String> =
+                sites.iter().filter(|site| below(&field, site)).cloned().collect();
             both.extend(field.iter().filter(|host| below(&sites, host)).cloned());
             if both.is_empty() {
-                errors.push(
-                    "include_domains",
-                    "shares no host with site: in the query; drop one",
-                );
+                errors.push("include_domains", "shares no host with site: in the query; drop one");
             }
             both
         }

@@ -25,11 +25,7 @@ pub(super) struct Normal {
 
 /// Normalises a query that is already visible and trimmed.
 pub(super) fn normalise(query: &str) -> Normal {
-    let folded = if query.is_ascii() {
-        query.to_owned()
-    } else {
-        query.nfkc().collect()
-    };
+    let folded = if query.is_ascii() { query.to_owned() } else { query.nfkc().collect() };
     let words = words(&folded);
     let is_shouted = is_shouted(&words);
     let mut normal = Normal::default();
@@ -61,11 +57,7 @@ pub(super) fn normalise(query: &str) -> Normal {
         };
         keeps_order |= is_boolean;
         in_order.push(text.clone());
-        if is_operator {
-            operators.push(text)
-        } else {
-            plain.push(text)
-        }
+        if is_operator { operators.push(text) } else { plain.push(text) }
     }
     operators.sort();
     operators.dedup();
@@ -129,8 +121,7 @@ fn is_phrase(word: &str) -> bool {
 
 fn is_url(word: &str) -> bool {
     ["http://", "https://"].iter().any(|scheme| {
-        word.get(..scheme.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        word.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     })
 }
 
@@ -213,10 +204,7 @@ mod tests {
         let normal = normalise("x -site:B.org site:*.a.org site:störung.de");
         assert_eq!(normal.sites, ["a.org", "xn--strung-xxa.de"]);
         assert_eq!(normal.excluded_sites, ["b.org"]);
-        assert_eq!(
-            normal.text,
-            "x -site:b.org site:a.org site:xn--strung-xxa.de"
-        );
+        assert_eq!(normal.text, "x -site:b.org site:a.org site:xn--strung-xxa.de");
     }
 
     proptest! {

@@ -63,10 +63,7 @@ pub(super) fn judge(word: &str) -> Word {
 /// A value with a path restricts by more than its host and counts as no host for exclusion; the
 /// caller keeps the operator's text in any case.
 fn site_host(value: &str) -> Option<String> {
-    let value = value
-        .strip_prefix("*.")
-        .or_else(|| value.strip_prefix('.'))
-        .unwrap_or(value);
+    let value = value.strip_prefix("*.").or_else(|| value.strip_prefix('.')).unwrap_or(value);
     address::host_name(value)
 }
 

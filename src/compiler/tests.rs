@@ -5,16 +5,9 @@ use crate::model::{CacheMode, EngineId, SafeSearch, TimeRange};
 use std::time::Duration;
 
 fn compiler() -> Compiler {
-    let engines = ["alpha", "beta"]
-        .map(|name| Served {
-            name: name.into(),
-            endpoints: [true, true],
-        })
-        .into();
-    Compiler {
-        engines,
-        classifier: Classifier::new(),
-    }
+    let engines =
+        ["alpha", "beta"].map(|name| Served { name: name.into(), endpoints: [true, true] }).into();
+    Compiler { engines, classifier: Classifier::new() }
 }
 
 fn get(endpoint: Endpoint, query: &str) -> Result<Plan, Refusal> {
@@ -78,10 +71,7 @@ fn defaults_are_those_of_the_endpoint() {
     assert_eq!((lite.max_results, fast.max_results), (5, 10));
     assert_eq!((fast.bucket, fast.safe_search), (10, SafeSearch::Moderate));
     assert_eq!((fast.country, fast.lang, fast.engines), (None, None, None));
-    assert_eq!(
-        (fast.timeout, fast.cache, fast.time_range),
-        (None, CacheMode::Default, None)
-    );
+    assert_eq!((fast.timeout, fast.cache, fast.time_range), (None, CacheMode::Default, None));
     assert!(!fast.include_media && !fast.may_be_empty && fast.warnings.is_empty());
 }
 
@@ -95,21 +85,12 @@ fn every_field_is_read_under_its_aliases() {
     .unwrap();
     assert_eq!((plan.query.as_str(), plan.normalised.as_str()), ("X", "x"));
     assert_eq!((plan.max_results, plan.bucket), (15, 20));
-    assert_eq!(
-        (plan.country, plan.lang.as_deref()),
-        (Some(*b"DE"), Some("de-AT"))
-    );
-    assert_eq!(
-        (plan.time_range, plan.safe_search),
-        (Some(TimeRange::Week), SafeSearch::Strict)
-    );
+    assert_eq!((plan.country, plan.lang.as_deref()), (Some(*b"DE"), Some("de-AT")));
+    assert_eq!((plan.time_range, plan.safe_search), (Some(TimeRange::Week), SafeSearch::Strict));
     assert_eq!(plan.include_domains, ["a.org", "b.org"]);
     assert_eq!(plan.exclude_domains, ["c.org"]);
     assert_eq!(plan.engines, Some(vec![EngineId(1)]));
-    assert_eq!(
-        (plan.timeout, plan.cache),
-        (Some(Duration::from_millis(200)), CacheMode::NoCache)
-    );
+    assert_eq!((plan.timeout, plan.cache), (Some(Duration::from_millis(200)), CacheMode::NoCache));
     assert!(plan.include_media && plan.may_be_empty);
 }
 
@@ -121,11 +102,7 @@ fn a_body_is_read_with_its_types() {
     )
     .unwrap();
     assert_eq!((plan.max_results, plan.safe_search), (3, SafeSearch::Off));
-    assert!(
-        plan.warnings
-            .iter()
-            .any(|warning| warning.contains("topic"))
-    );
+    assert!(plan.warnings.iter().any(|warning| warning.contains("topic")));
     for (body, pointer) in [
         ("{nope", "#"),
         ("", "#"),
@@ -155,18 +132,8 @@ fn all_errors_are_told_at_once() {
 fn names_that_disagree_are_refused_and_names_that_agree_are_not() {
     check_refused("q=x&max_results=5&count=6", &["#/count"]);
     check_refused("q=x&q=y", &["#/q"]);
-    assert!(
-        get(
-            Endpoint::Fast,
-            "q=x&query=x&max_results=5&count=05&region=DE&gl=de"
-        )
-        .is_ok()
-    );
-    let plan = get(
-        Endpoint::Fast,
-        "q=x&include_domains=a.org&include_domains=b.org",
-    )
-    .unwrap();
+    assert!(get(Endpoint::Fast, "q=x&query=x&max_results=5&count=05&region=DE&gl=de").is_ok());
+    let plan = get(Endpoint::Fast, "q=x&include_domains=a.org&include_domains=b.org").unwrap();
     assert_eq!(plan.include_domains, ["a.org", "b.org"]);
 }
 
@@ -200,14 +167,8 @@ fn headers_shorten_and_steer() {
     let timeout = |ms| with_headers(Some(ms), &[]).map(|plan| plan.timeout);
     assert_eq!(timeout("200"), Ok(Some(Duration::from_millis(200))));
     assert_eq!(timeout("400"), Ok(Some(Duration::from_millis(300))));
-    assert_eq!(
-        pointers(with_headers(Some("soon"), &[])),
-        ["#/X-Deadline-Ms"]
-    );
-    assert_eq!(
-        pointers(with_headers(Some("5000"), &[])),
-        ["#/X-Deadline-Ms"]
-    );
+    assert_eq!(pointers(with_headers(Some("soon"), &[])), ["#/X-Deadline-Ms"]);
+    assert_eq!(pointers(with_headers(Some("5000"), &[])), ["#/X-Deadline-Ms"]);
     let cache = |lines: &[&str]| with_headers(None, lines).map(|plan| plan.cache);
     assert_eq!(cache(&["max-age=0, No-Cache"]), Ok(CacheMode::NoCache));
     assert_eq!(cache(&["only-if-cached"]), Ok(CacheMode::OnlyIfCached));
@@ -217,11 +178,7 @@ fn headers_shorten_and_steer() {
 
 #[test]
 fn a_post_must_be_json() {
-    for kind in [
-        None,
-        Some(&b"text/plain"[..]),
-        Some(b"application/x-www-form-urlencoded"),
-    ] {
+    for kind in [None, Some(&b"text/plain"[..]), Some(b"application/x-www-form-urlencoded")] {
         let asked = Asked {
             is_post: true,
             query: b"",
@@ -271,10 +228,7 @@ fn what_changes_the_answer_changes_the_key() {
     ] {
         assert!(!share(base, &format!("{base}{more}")), "{more}");
     }
-    assert!(!share(
-        "q=x&include_domains=a.org",
-        "q=x&exclude_domains=a.org"
-    ));
+    assert!(!share("q=x&include_domains=a.org", "q=x&exclude_domains=a.org"));
     assert!(!share(
         "q=x&include_domains=a.org,b.org",
         "q=x&include_domains=a.org&exclude_domains=b.org"
@@ -285,24 +239,13 @@ fn what_changes_the_answer_changes_the_key() {
 
 #[test]
 fn sites_of_the_query_narrow_the_domains() {
-    let plan = get(
-        Endpoint::Fast,
-        "q=x+site:docs.a.org&include_domains=a.org,b.org",
-    )
-    .unwrap();
+    let plan = get(Endpoint::Fast, "q=x+site:docs.a.org&include_domains=a.org,b.org").unwrap();
     assert_eq!(plan.include_domains, ["docs.a.org"]);
-    check_refused(
-        "q=x+site:c.org&include_domains=a.org",
-        &["#/include_domains"],
-    );
+    check_refused("q=x+site:c.org&include_domains=a.org", &["#/include_domains"]);
     let plan = get(Endpoint::Fast, "q=x+-site:c.org&exclude_domains=a.org").unwrap();
     assert_eq!(plan.exclude_domains, ["a.org", "c.org"]);
     assert!(!plan.may_be_empty);
-    assert!(
-        get(Endpoint::Fast, "q=%22an+exact+phrase%22")
-            .unwrap()
-            .may_be_empty
-    );
+    assert!(get(Endpoint::Fast, "q=%22an+exact+phrase%22").unwrap().may_be_empty);
 }
 
 #[test]

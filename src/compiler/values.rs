@@ -60,10 +60,7 @@ pub(super) fn whole(value: &Value, (min, max): (u64, u64)) -> Result<u64, String
     };
     match number {
         Some(number) if (min..=max).contains(&number) => Ok(number),
-        _ => Err(format!(
-            "must be a whole number from {min} to {max}, not {}",
-            named(value)
-        )),
+        _ => Err(format!("must be a whole number from {min} to {max}, not {}", named(value))),
     }
 }
 
@@ -81,9 +78,7 @@ pub(super) fn region(value: &Value) -> Result<Option<[u8; 2]>, String> {
         b"UK" => Err("must be a country of ISO 3166-1; the United Kingdom's is GB".into()),
         _ => {
             let shown = shown(name);
-            Err(format!(
-                "must be two letters of ISO 3166-1 (as DE) or all, not {shown}"
-            ))
+            Err(format!("must be two letters of ISO 3166-1 (as DE) or all, not {shown}"))
         }
     }
 }
@@ -96,10 +91,7 @@ pub(super) fn lang(value: &Value) -> Result<Option<String>, String> {
     }
     match language_tag(name) {
         Some(tag) => Ok(Some(tag)),
-        None => Err(format!(
-            "must be a BCP 47 tag (as de or de-AT) or all, not {}",
-            shown(name)
-        )),
+        None => Err(format!("must be a BCP 47 tag (as de or de-AT) or all, not {}", shown(name))),
     }
 }
 
@@ -164,10 +156,7 @@ pub(super) fn time_range(value: &Value) -> Result<TimeRange, String> {
         "week" | "w" | "pw" => Ok(TimeRange::Week),
         "month" | "m" | "pm" => Ok(TimeRange::Month),
         "year" | "y" | "py" => Ok(TimeRange::Year),
-        other => Err(format!(
-            "must be day, week, month or year, not {}",
-            shown(other)
-        )),
+        other => Err(format!("must be day, week, month or year, not {}", shown(other))),
     }
 }
 
@@ -184,10 +173,7 @@ pub(super) fn safe_search(value: &Value) -> Result<SafeSearch, String> {
         "off" | "0" => Ok(SafeSearch::Off),
         "moderate" | "1" => Ok(SafeSearch::Moderate),
         "strict" | "2" => Ok(SafeSearch::Strict),
-        _ => Err(format!(
-            "must be off, moderate or strict (0, 1, 2), not {}",
-            named(value)
-        )),
+        _ => Err(format!("must be off, moderate or strict (0, 1, 2), not {}", named(value))),
     }
 }
 
@@ -197,10 +183,7 @@ pub(super) fn cache(value: &Value) -> Result<CacheMode, String> {
         "default" => Ok(CacheMode::Default),
         "no-cache" => Ok(CacheMode::NoCache),
         "only-if-cached" => Ok(CacheMode::OnlyIfCached),
-        other => Err(format!(
-            "must be default, no-cache or only-if-cached, not {}",
-            shown(other)
-        )),
+        other => Err(format!("must be default, no-cache or only-if-cached, not {}", shown(other))),
     }
 }
 
@@ -223,9 +206,7 @@ pub(super) fn domains(value: &Value) -> Result<Vec<String>, String> {
         }
         let Some(host) = address::host_name(name) else {
             let shown = shown(name);
-            return Err(format!(
-                "{shown} is not a host name; write it as example.com"
-            ));
+            return Err(format!("{shown} is not a host name; write it as example.com"));
         };
         hosts.push(host);
     }
@@ -243,19 +224,12 @@ pub(super) fn engines(
     let serves = |engine: &Served| engine.endpoints.get(endpoint.index()) == Some(&true);
     let mut wanted = Vec::new();
     for name in list(value)? {
-        let place = known
-            .iter()
-            .position(|engine| engine.name == name && serves(engine));
+        let place = known.iter().position(|engine| engine.name == name && serves(engine));
         let Some(id) = place.and_then(|place| u16::try_from(place).ok()) else {
-            let served: Vec<&str> = known
-                .iter()
-                .filter(|e| serves(e))
-                .map(|e| e.name.as_str())
-                .collect();
+            let served: Vec<&str> =
+                known.iter().filter(|e| serves(e)).map(|e| e.name.as_str()).collect();
             let (shown, served) = (shown(name), served.join(", "));
-            return Err(format!(
-                "{shown} is not an engine of this endpoint; there are: {served}"
-            ));
+            return Err(format!("{shown} is not an engine of this endpoint; there are: {served}"));
         };
         wanted.push(EngineId(id));
     }
@@ -269,11 +243,9 @@ pub(super) fn engines(
 fn list(value: &Value) -> Result<Vec<&str>, String> {
     match value {
         Value::Texts(texts) => Ok(texts.iter().map(|text| text.trim()).collect()),
-        Value::Word(text) | Value::Text(text) => Ok(text
-            .split(',')
-            .map(str::trim)
-            .filter(|entry| !entry.is_empty())
-            .collect()),
+        Value::Word(text) | Value::Text(text) => {
+            Ok(text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).collect())
+        }
         _ => Err(kind(value, "a list of strings")),
     }
 }
@@ -383,28 +355,16 @@ mod tests {
 
     #[test]
     fn engines_are_known_names_of_the_endpoint() {
-        let known: Vec<Served> = [
-            ("alpha", [true, true]),
-            ("beta", [true, true]),
-            ("gamma", [false, true]),
-        ]
-        .map(|(name, endpoints)| Served {
-            name: name.into(),
-            endpoints,
-        })
-        .into();
+        let known: Vec<Served> =
+            [("alpha", [true, true]), ("beta", [true, true]), ("gamma", [false, true])]
+                .map(|(name, endpoints)| Served { name: name.into(), endpoints })
+                .into();
         let ask = |text: &str, endpoint| engines(&word(text), endpoint, &known);
-        assert_eq!(
-            ask("beta, alpha", Endpoint::Fast),
-            Ok(Some(vec![EngineId(0), EngineId(1)]))
-        );
+        assert_eq!(ask("beta, alpha", Endpoint::Fast), Ok(Some(vec![EngineId(0), EngineId(1)])));
         assert_eq!(ask("beta,alpha,beta", Endpoint::Lite), Ok(None));
         assert_eq!(ask("", Endpoint::Fast), Ok(None));
         let wrong = ask("nobody", Endpoint::Lite).unwrap_err();
-        assert!(
-            wrong.contains("alpha, beta") && !wrong.contains("gamma"),
-            "{wrong}"
-        );
+        assert!(wrong.contains("alpha, beta") && !wrong.contains("gamma"), "{wrong}");
         assert!(ask("gamma", Endpoint::Lite).is_err());
     }
 

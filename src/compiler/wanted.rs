@@ -101,10 +101,7 @@ impl Field {
     }
 
     const fn is_list(self) -> bool {
-        matches!(
-            self,
-            Self::IncludeDomains | Self::ExcludeDomains | Self::Engines
-        )
+        matches!(self, Self::IncludeDomains | Self::ExcludeDomains | Self::Engines)
     }
 }
 
@@ -132,19 +129,12 @@ impl Wanted {
             wanted.put(field, name, value, endpoint, engines, errors);
         }
         if unknown_count > WARNINGS_MAX {
-            warnings.push(format!(
-                "{} more unknown fields ignored",
-                unknown_count - WARNINGS_MAX
-            ));
+            warnings.push(format!("{} more unknown fields ignored", unknown_count - WARNINGS_MAX));
         }
         if !is_query_named && !errors.concern(&["#", "#/query", "#/q"]) {
             errors.push("query", "is missing; give the text to search for");
         }
-        wanted.timeout = wanted
-            .timeout_ms
-            .0
-            .as_ref()
-            .map(|(ms, _)| Duration::from_millis(*ms));
+        wanted.timeout = wanted.timeout_ms.0.as_ref().map(|(ms, _)| Duration::from_millis(*ms));
         wanted
     }
 
@@ -166,9 +156,7 @@ impl Wanted {
                 Err(detail) => errors.push("X-Deadline-Ms", detail),
             }
         }
-        let directives = cache_control
-            .iter()
-            .flat_map(|line| line.split(|b| *b == b','));
+        let directives = cache_control.iter().flat_map(|line| line.split(|b| *b == b','));
         for directive in directives.map(<[u8]>::trim_ascii) {
             let mode = if directive.eq_ignore_ascii_case(b"no-cache") {
                 CacheMode::NoCache
@@ -199,28 +187,19 @@ impl Wanted {
             }
             Field::Region => self.region.put(name, values::region(&value), errors),
             Field::Lang => self.lang.put(name, values::lang(&value), errors),
-            Field::TimeRange => self
-                .time_range
-                .put(name, values::time_range(&value), errors),
-            Field::SafeSearch => self
-                .safe_search
-                .put(name, values::safe_search(&value), errors),
+            Field::TimeRange => self.time_range.put(name, values::time_range(&value), errors),
+            Field::SafeSearch => self.safe_search.put(name, values::safe_search(&value), errors),
             Field::IncludeDomains => {
-                self.include_domains
-                    .put(name, values::domains(&value), errors);
+                self.include_domains.put(name, values::domains(&value), errors);
             }
             Field::ExcludeDomains => {
-                self.exclude_domains
-                    .put(name, values::domains(&value), errors);
+                self.exclude_domains.put(name, values::domains(&value), errors);
             }
             Field::IncludeMedia => self.include_media.put(name, values::truth(&value), errors),
             Field::Engines => {
-                self.engines
-                    .put(name, values::engines(&value, endpoint, engines), errors);
+                self.engines.put(name, values::engines(&value, endpoint, engines), errors);
             }
-            Field::TimeoutMs => self
-                .timeout_ms
-                .put(name, values::whole(&value, DEADLINE), errors),
+            Field::TimeoutMs => self.timeout_ms.put(name, values::whole(&value, DEADLINE), errors),
             Field::Cache => self.cache.put(name, values::cache(&value), errors),
         }
     }
@@ -233,10 +212,8 @@ fn joined(given: Vec<Given>) -> Vec<Given> {
         let is_list = Field::named(&name).is_some_and(Field::is_list);
         if is_list
             && let Value::Word(word) = &value
-            && let Some(Given {
-                value: Value::Word(held),
-                ..
-            }) = out.iter_mut().find(|earlier| earlier.name == name)
+            && let Some(Given { value: Value::Word(held), .. }) =
+                out.iter_mut().find(|earlier| earlier.name == name)
         {
             held.push(',');
             held.push_str(word);

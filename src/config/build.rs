@@ -65,9 +65,7 @@ fn server(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Server {
         region: region(&reader.text(&scope, "region")),
         pop: reader.text(&scope, "pop"),
         provider: reader.text(&scope, "provider"),
-        instance: reader
-            .text_if(&scope, "instance")
-            .unwrap_or_else(|| around.host_name()),
+        instance: reader.text_if(&scope, "instance").unwrap_or_else(|| around.host_name()),
         drain_timeout: reader.span(&scope, "drain_timeout_s"),
     }
 }
@@ -105,9 +103,7 @@ fn listen(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Vec<Listen> {
             reader.wrong(&scope, "address", format!("{address} stands there twice"));
         }
         let tls = scope.within("tls");
-        let tls = reader
-            .has_table(&tls)
-            .then(|| self::tls(reader, &tls, around));
+        let tls = reader.has_table(&tls).then(|| self::tls(reader, &tls, around));
         found.push(Listen {
             address,
             search: serves.iter().any(|word| word == "search"),
@@ -117,12 +113,7 @@ fn listen(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Vec<Listen> {
     }
     if found.is_empty() {
         let address = LISTEN_DEFAULT.into();
-        found.push(Listen {
-            address,
-            search: true,
-            redirect: false,
-            tls: None,
-        });
+        found.push(Listen { address, search: true, redirect: false, tls: None });
     }
     found
 }
@@ -142,11 +133,7 @@ fn tls(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) -> Tls
         }
         path
     };
-    Tls {
-        certificate: file("certificate"),
-        key: file("key"),
-        on_demand,
-    }
+    Tls { certificate: file("certificate"), key: file("key"), on_demand }
 }
 
 fn limits(reader: &mut Reader<'_>) -> Limits {
@@ -185,24 +172,12 @@ fn admission(reader: &mut Reader<'_>) -> shards::limiter::Settings {
             .unwrap_or(u32::MAX),
         batch_yields_above_ratio: reader.number(&scope, "batch_yields_above_ratio"),
     };
-    let (min, initial, max) = (
-        settings.limit_min,
-        settings.limit_initial,
-        settings.limit_max,
-    );
+    let (min, initial, max) = (settings.limit_min, settings.limit_initial, settings.limit_max);
     if min > initial {
-        reader.wrong(
-            &scope,
-            "limit_min",
-            format!("{min} is above limit_initial ({initial})"),
-        );
+        reader.wrong(&scope, "limit_min", format!("{min} is above limit_initial ({initial})"));
     }
     if initial > max {
-        reader.wrong(
-            &scope,
-            "limit_initial",
-            format!("{initial} is above limit_max ({max})"),
-        );
+        reader.wrong(&scope, "limit_initial", format!("{initial} is above limit_max ({max})"));
     }
     settings
 }
@@ -231,17 +206,10 @@ fn freshness(reader: &mut Reader<'_>, scope: &Scope, class: Class) -> Freshness 
     let fresh = reader.span(scope, "fresh_s");
     let mut usable = reader.span(scope, "usable_s");
     if !reader.has(scope, "usable_s") {
-        usable = if class == Class::News {
-            fresh
-        } else {
-            usable.max(fresh)
-        };
+        usable = if class == Class::News { fresh } else { usable.max(fresh) };
     }
     if usable < fresh {
-        let what = format!(
-            "less than fresh_s ({}); want at least that",
-            fresh.as_secs_f64()
-        );
+        let what = format!("less than fresh_s ({}); want at least that", fresh.as_secs_f64());
         reader.wrong(scope, "usable_s", what);
     }
     if class == Class::News && usable > fresh {
@@ -256,11 +224,8 @@ fn hedge(reader: &mut Reader<'_>) -> Hedge {
     let delay_min = reader.span(&scope, "delay_min_ms");
     let delay_max = reader.span(&scope, "delay_max_ms");
     if delay_min > delay_max {
-        let what = format!(
-            "{} is above delay_max_ms ({})",
-            delay_min.as_millis(),
-            delay_max.as_millis()
-        );
+        let what =
+            format!("{} is above delay_max_ms ({})", delay_min.as_millis(), delay_max.as_millis());
         reader.wrong(&scope, "delay_min_ms", what);
     }
     let mode = match reader.text(&scope, "mode").as_str() {
@@ -272,10 +237,7 @@ fn hedge(reader: &mut Reader<'_>) -> Hedge {
         mode,
         budget_target_ratio: reader.number(&scope, "budget_target_ratio"),
         quantile: reader.number(&scope, "percentile") / 100.0,
-        delay_initial: reader
-            .span(&scope, "delay_initial_ms")
-            .min(delay_max)
-            .max(delay_min),
+        delay_initial: reader.span(&scope, "delay_initial_ms").min(delay_max).max(delay_min),
         delay_min,
         delay_max,
         window: reader.span(&scope, "window_s"),

@@ -17,21 +17,13 @@ const ENGINES_MAX: usize = 256;
 pub(super) fn engines(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Vec<Engine> {
     let scopes = reader.elements("engine");
     if let Some(scope) = scopes.get(ENGINES_MAX) {
-        reader.problems.add(
-            scope.line,
-            &scope.path,
-            format!("more than {ENGINES_MAX} engines"),
-        );
+        reader.problems.add(scope.line, &scope.path, format!("more than {ENGINES_MAX} engines"));
     }
     let mut found: Vec<Engine> = Vec::new();
     for scope in scopes {
         let name = reader.text(&scope, "name");
         if !name.is_empty() && found.iter().any(|other| other.name == name) {
-            reader.wrong(
-                &scope,
-                "name",
-                format!("\"{name}\" is the name of an earlier engine"),
-            );
+            reader.wrong(&scope, "name", format!("\"{name}\" is the name of an earlier engine"));
         }
         found.extend(engine(reader, &scope, name, around));
     }
@@ -61,10 +53,8 @@ fn engine(
     let min_useful = reader.span(scope, "min_useful_ms");
     let cacheable = reader.flag(scope, "cacheable");
     let connections_per_core = reader.size(scope, "connections_per_core");
-    let values: BTreeMap<String, String> = reader
-        .texts_by_name(&scope.within("values"))
-        .into_iter()
-        .collect();
+    let values: BTreeMap<String, String> =
+        reader.texts_by_name(&scope.within("values")).into_iter().collect();
     let manifest = manifest?;
     if !reader.has(scope, "api_key_env") || api_key.is_some() {
         unmet(reader, scope, &manifest, &values, api_key.is_some());
@@ -96,32 +86,16 @@ fn unmet(
 ) {
     for need in manifest.unmet(values, has_api_key) {
         let (key, what) = match need.as_str() {
-            "api_key" => (
-                "api_key_env",
-                "name the environment variable that holds its key",
-            ),
+            "api_key" => ("api_key_env", "name the environment variable that holds its key"),
             value => (value, "give it a text"),
         };
-        let what = format!(
-            "missing, and the adapter \"{}\" needs it: {what}",
-            manifest.name
-        );
+        let what = format!("missing, and the adapter \"{}\" needs it: {what}", manifest.name);
         reader.wrong(scope, key, what);
     }
-    for name in values
-        .keys()
-        .filter(|name| !manifest.values.contains_key(*name))
-    {
+    for name in values.keys().filter(|name| !manifest.values.contains_key(*name)) {
         let known: Vec<&str> = manifest.values.keys().map(String::as_str).collect();
-        let known = if known.is_empty() {
-            "none".to_owned()
-        } else {
-            known.join(", ")
-        };
-        let what = format!(
-            "the adapter \"{}\" has no such value; it has: {known}",
-            manifest.name
-        );
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let what = format!("the adapter \"{}\" has no such value; it has: {known}", manifest.name);
         reader.wrong(&scope.within("values"), name, what);
     }
 }
@@ -139,9 +113,7 @@ fn manifest(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) -
             let near = |name: &str| strsim::jaro_winkler(name, &adapter);
             near(a).total_cmp(&near(b))
         });
-        let hint = near
-            .map(|name| format!("; did you mean \"{name}\"?"))
-            .unwrap_or_default();
+        let hint = near.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
         let known = names.join(", ");
         let what = format!(
             "\"{adapter}\" is no built-in manifest{hint} Known: {known}; or the path of a file"
@@ -171,11 +143,7 @@ fn api_key(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) ->
     match (around.env)(&variable).map(|text| text.trim().to_owned()) {
         Some(key) if !key.is_empty() => Some(Secret::new(key)),
         Some(_) => {
-            reader.wrong(
-                scope,
-                "api_key_env",
-                format!("the variable {variable} is empty"),
-            );
+            reader.wrong(scope, "api_key_env", format!("the variable {variable} is empty"));
             None
         }
         None => {

@@ -29,12 +29,7 @@ fn plan(reader: &mut Reader<'_>, scope: &Scope) -> Plan {
         let what = format!("no endpoint; want [{0}.lite] or [{0}.fast]", scope.path);
         reader.problems.add(scope.line, &scope.path, what);
     }
-    Plan {
-        name: scope.word.clone(),
-        lane,
-        monthly_credits,
-        rates,
-    }
+    Plan { name: scope.word.clone(), lane, monthly_credits, rates }
 }
 
 /// `[[key]]`, in order.
@@ -43,11 +38,7 @@ pub(super) fn keys(reader: &mut Reader<'_>, plans: &[Plan]) -> Vec<Key> {
     for scope in reader.elements("key") {
         let name = reader.text(&scope, "name");
         if !name.is_empty() && found.iter().any(|other| other.name == name) {
-            reader.wrong(
-                &scope,
-                "name",
-                format!("\"{name}\" is the name of an earlier key"),
-            );
+            reader.wrong(&scope, "name", format!("\"{name}\" is the name of an earlier key"));
         }
         let digest = reader.digest(&scope, "sha256");
         if let Some(other) = found.iter().find(|other| Some(other.sha256) == digest) {
@@ -58,20 +49,12 @@ pub(super) fn keys(reader: &mut Reader<'_>, plans: &[Plan]) -> Vec<Key> {
         let plan = plans.iter().position(|plan| plan.name == plan_name);
         if plan.is_none() && !plan_name.is_empty() {
             let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
-            let known = if names.is_empty() {
-                "none".to_owned()
-            } else {
-                names.join(", ")
-            };
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             let what = format!("there is no [plans.{plan_name}]; known plans: {known}");
             reader.wrong(&scope, "plan", what);
         }
         let sha256 = digest.unwrap_or_default();
-        found.push(Key {
-            name,
-            sha256,
-            plan: plan.unwrap_or_default(),
-        });
+        found.push(Key { name, sha256, plan: plan.unwrap_or_default() });
     }
     found
 }
@@ -79,15 +62,9 @@ pub(super) fn keys(reader: &mut Reader<'_>, plans: &[Plan]) -> Vec<Key> {
 /// `[redirect]`
 pub(super) fn redirect(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Redirect {
     let scope = Scope::top("redirect");
-    let country_mmdb = reader
-        .text_if(&scope, "country_mmdb")
-        .map(|path| around.path(&path));
+    let country_mmdb = reader.text_if(&scope, "country_mmdb").map(|path| around.path(&path));
     if let Some(path) = country_mmdb.as_ref().filter(|path| !path.is_file()) {
-        reader.wrong(
-            &scope,
-            "country_mmdb",
-            format!("there is no file {}", path.display()),
-        );
+        reader.wrong(&scope, "country_mmdb", format!("there is no file {}", path.display()));
     }
     Redirect {
         domains: reader.texts(&scope, "domains"),
@@ -110,15 +87,9 @@ pub(super) fn clicks(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Clic
         "off" => ClickSink::Off,
         _ => ClickSink::File,
     };
-    let path = reader
-        .text_if(&scope, "path")
-        .map(|path| around.path(&path));
+    let path = reader.text_if(&scope, "path").map(|path| around.path(&path));
     if sink == ClickSink::File && path.is_none() {
-        reader.wrong(
-            &scope,
-            "path",
-            "empty, but the sink is \"file\"; name a file",
-        );
+        reader.wrong(&scope, "path", "empty, but the sink is \"file\"; name a file");
     }
     let brokers = reader.text(&scope, "brokers");
     if sink == ClickSink::Kafka && brokers.is_empty() {
@@ -148,10 +119,9 @@ pub(super) fn origin(reader: &mut Reader<'_>) -> Origin {
         database,
         token_sha256: reader.digest(&scope, "token_sha256"),
     };
-    for (key, address) in [
-        ("rest_address", settings.rest_address),
-        ("grpc_address", settings.grpc_address),
-    ] {
+    for (key, address) in
+        [("rest_address", settings.rest_address), ("grpc_address", settings.grpc_address)]
+    {
         if !address.ip().is_loopback() && !reader.has(&scope, "token_sha256") {
             let what = format!("{address} is not loopback; set origin.token_sha256");
             reader.wrong(&scope, key, what);
@@ -167,11 +137,7 @@ pub(super) fn peers(reader: &mut Reader<'_>) -> Vec<Peer> {
         let region = region(&reader.text(&scope, "region"));
         let provider = reader.text(&scope, "provider");
         let url = reader.url(&scope, "url");
-        found.extend(url.map(|url| Peer {
-            region,
-            provider,
-            url,
-        }));
+        found.extend(url.map(|url| Peer { region, provider, url }));
     }
     found
 }

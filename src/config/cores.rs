@@ -26,14 +26,10 @@ impl Cores {
         if let Ok(count) = text.parse::<usize>() {
             return match count {
                 1..=CORES_MAX => Ok(Self::Count(count)),
-                _ => Err(format!(
-                    "a count from 1 to {CORES_MAX} is possible, not {count}"
-                )),
+                _ => Err(format!("a count from 1 to {CORES_MAX} is possible, not {count}")),
             };
         }
-        list(text)
-            .map(Self::List)
-            .ok_or_else(|| format!("\"{text}\" is no list of processors"))
+        list(text).map(Self::List).ok_or_else(|| format!("\"{text}\" is no list of processors"))
     }
 
     /// The processors, given those that the process may run on. A count beyond them starts over
@@ -70,9 +66,7 @@ fn list(text: &str) -> Option<Vec<usize>> {
 /// The processors that this process may run on, as the kernel says in `/proc/self/status`.
 pub(super) fn allowed() -> Vec<usize> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.and_then(|text| list(text.trim()))
         .filter(|list| !list.is_empty())
         .unwrap_or_else(|| vec![0])
@@ -85,9 +79,7 @@ mod tests {
     #[test]
     fn cores_are_all_a_count_or_a_list() {
         let check = |text: &str, expected: Option<Vec<usize>>| {
-            let found = Cores::parse(text)
-                .ok()
-                .map(|cores| cores.resolve(&[0, 1, 4]));
+            let found = Cores::parse(text).ok().map(|cores| cores.resolve(&[0, 1, 4]));
             assert_eq!(found, expected, "{text}");
         };
         check("all", Some(vec![0, 1, 4]));

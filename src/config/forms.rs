@@ -18,9 +18,7 @@ pub(super) fn is_name(text: &str) -> bool {
 pub(super) fn is_host(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
-            && label
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
@@ -63,15 +61,11 @@ pub(super) fn url(text: &str) -> Result<Url, String> {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn store(text: &str) -> Result<(), String> {
-    let nodes = text
-        .strip_prefix("redis://")
-        .or_else(|| text.strip_prefix("rediss://"));
+    let nodes = text.strip_prefix("redis://").or_else(|| text.strip_prefix("rediss://"));
     let nodes = nodes.ok_or_else(|| "the scheme is not redis:// or rediss://".to_owned())?;
     let nodes = nodes.rsplit_once('@').map_or(nodes, |(_, nodes)| nodes);
     for node in nodes.trim_end_matches('/').split(',') {
-        let (host, port) = node
-            .rsplit_once(':')
-            .ok_or_else(|| format!("{node} has no port"))?;
+        let (host, port) = node.rsplit_once(':').ok_or_else(|| format!("{node} has no port"))?;
         if !is_host(host.trim_matches(['[', ']'])) || port.parse::<u16>().is_err() {
             return Err(format!("{node} is no host:port"));
         }
@@ -87,10 +81,7 @@ pub(super) fn digest(text: &str) -> Result<[u8; 32], String> {
     let mut out = [0; 32];
     let bytes = text.as_bytes();
     if bytes.len() != 64 || !bytes.iter().all(u8::is_ascii_hexdigit) {
-        return Err(format!(
-            "{} characters that are no SHA-256",
-            text.chars().count()
-        ));
+        return Err(format!("{} characters that are no SHA-256", text.chars().count()));
     }
     for (byte, pair) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
         let digit = |at: u8| char::from(at).to_digit(16).unwrap_or(0) as u8;
@@ -116,12 +107,9 @@ mod tests {
         ] {
             assert_eq!(is_host(text), expected, "{text}");
         }
-        for (text, expected) in [
-            ("10.0.0.0/8", true),
-            ("::/0", true),
-            ("10.0.0.0", false),
-            ("a/8", false),
-        ] {
+        for (text, expected) in
+            [("10.0.0.0/8", true), ("::/0", true), ("10.0.0.0", false), ("a/8", false)]
+        {
             assert_eq!(is_network(text), expected, "{text}");
         }
     }

@@ -135,11 +135,7 @@ impl Kind {
     }
 
     fn wrong_type(&self, value: &DeValue<'_>) -> String {
-        format!(
-            "{} is of the wrong type ({}); want {self}",
-            shown(value),
-            value.type_str()
-        )
+        format!("{} is of the wrong type ({}); want {self}", shown(value), value.type_str())
     }
 
     fn read_integer(&self, value: &DeValue<'_>) -> Result<Value, String> {
@@ -167,9 +163,7 @@ impl Kind {
         match (self, number) {
             (Self::Number(min, max), Some(n)) if (*min..=*max).contains(&n) => Ok(Value::Number(n)),
             (Self::Seconds(min, max), Some(n)) if (*min..=*max).contains(&n) => {
-                Duration::try_from_secs_f64(n)
-                    .map(Value::Span)
-                    .map_err(|error| error.to_string())
+                Duration::try_from_secs_f64(n).map(Value::Span).map_err(|error| error.to_string())
             }
             _ => Err(format!("{} is out of bounds; want {self}", shown(value))),
         }
@@ -178,10 +172,7 @@ impl Kind {
     fn read_list(&self, value: &DeValue<'_>) -> Result<Value, String> {
         let mut texts = Vec::new();
         for item in value.as_array().into_iter().flat_map(|list| list.iter()) {
-            let text = item
-                .get_ref()
-                .as_str()
-                .ok_or_else(|| self.wrong_type(item.get_ref()))?;
+            let text = item.get_ref().as_str().ok_or_else(|| self.wrong_type(item.get_ref()))?;
             let is_right = match self {
                 Self::SomeOf(words) => words.contains(&text),
                 Self::Hosts => forms::is_host(text),
@@ -212,20 +203,12 @@ impl Kind {
             Self::OneOf(words) if !words.contains(&text) => {
                 Err(wanted(&format!("\"{text}\" is not known here")))
             }
-            Self::Cores => Cores::parse(text)
-                .map(Value::Cores)
-                .map_err(|what| wanted(&what)),
+            Self::Cores => Cores::parse(text).map(Value::Cores).map_err(|what| wanted(&what)),
             Self::Address => text.parse().map(Value::Address).map_err(|_| {
-                wanted(&format!(
-                    "\"{text}\" is no address (names are not looked up here)"
-                ))
+                wanted(&format!("\"{text}\" is no address (names are not looked up here)"))
             }),
-            Self::Url(_) => forms::url(text)
-                .map(Value::Url)
-                .map_err(|what| wanted(&what)),
-            Self::Digest(_) => forms::digest(text)
-                .map(Value::Digest)
-                .map_err(|what| wanted(&what)),
+            Self::Url(_) => forms::url(text).map(Value::Url).map_err(|what| wanted(&what)),
+            Self::Digest(_) => forms::digest(text).map(Value::Digest).map_err(|what| wanted(&what)),
             Self::Store => forms::store(text)
                 .map(|()| Value::Text(text.to_owned()))
                 .map_err(|what| wanted(&what)),
@@ -275,11 +258,7 @@ impl fmt::Display for Kind {
 }
 
 fn quoted(words: &[&str]) -> String {
-    words
-        .iter()
-        .map(|word| format!("\"{word}\""))
-        .collect::<Vec<_>>()
-        .join(", ")
+    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -302,66 +281,34 @@ mod tests {
         check("integer 1..10", "0x0a", Ok(Value::Integer(10)));
         check("integer 1..10", "11", Err("from 1 to 10"));
         check("integer 1..10", "-1", Err("-1 is out of bounds"));
-        check(
-            "integer 1..10",
-            "99999999999999999999999999999999999999999",
-            Err("out of bounds"),
-        );
+        check("integer 1..10", "99999999999999999999999999999999999999999", Err("out of bounds"));
         check("integer 1..10", "1.0", Err("wrong type (float)"));
         check("integer 1..10", "\"1\"", Err("wrong type (string)"));
         check("number 0..1", "1", Ok(Value::Number(1.0)));
-        check(
-            "number 0..1",
-            "1.5",
-            Err("1.5 is out of bounds; want a number from 0 to 1"),
-        );
+        check("number 0..1", "1.5", Err("1.5 is out of bounds; want a number from 0 to 1"));
         check("number 0..1", "nan", Err("out of bounds"));
         check("number 0..1", "inf", Err("out of bounds"));
-        check(
-            "milliseconds 1..60000",
-            "150",
-            Ok(Value::Span(Duration::from_millis(150))),
-        );
-        check(
-            "seconds 0..10",
-            "0.5",
-            Ok(Value::Span(Duration::from_millis(500))),
-        );
+        check("milliseconds 1..60000", "150", Ok(Value::Span(Duration::from_millis(150))));
+        check("seconds 0..10", "0.5", Ok(Value::Span(Duration::from_millis(500))));
         check("flag", "1", Err("want true or false"));
     }
 
     #[test]
     fn texts_have_forms() {
-        check(
-            "one of lite fast",
-            "\"lite\"",
-            Ok(Value::Text("lite".into())),
-        );
-        check(
-            "one of lite fast",
-            "\"deep\"",
-            Err("want one of \"lite\", \"fast\""),
-        );
+        check("one of lite fast", "\"lite\"", Ok(Value::Text("lite".into())));
+        check("one of lite fast", "\"deep\"", Err("want one of \"lite\", \"fast\""));
         check("some of lite fast", "[]", Err("empty"));
         check("some of lite fast", "[\"lite\", \"lite\"]", Err("twice"));
         check("some of lite fast", "\"lite\"", Err("wrong type"));
         check("some of lite fast", "[1]", Err("wrong type"));
         check("name", "\"a b\"", Err("is no name"));
         check("address", "\"localhost:80\"", Err("is no address"));
-        check(
-            "address",
-            "\"[::1]:80\"",
-            Ok(Value::Address("[::1]:80".parse().unwrap())),
-        );
+        check("address", "\"[::1]:80\"", Ok(Value::Address("[::1]:80".parse().unwrap())));
         check("url", "\"\"", Err("http://"));
         check("optional url", "\"\"", Ok(Value::Empty));
         check("digest", "\"abc\"", Err("64 hexadecimal digits"));
         check("optional digest", "\"\"", Ok(Value::Empty));
-        check(
-            "store",
-            "\"redis://127.0.0.1:7000,127.0.0.1\"",
-            Err("no port"),
-        );
+        check("store", "\"redis://127.0.0.1:7000,127.0.0.1\"", Err("no port"));
         check("networks", "[\"127.0.0.0/33\"]", Err("is not known here"));
     }
 }

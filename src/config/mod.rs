@@ -44,16 +44,8 @@ impl Surroundings<'_> {
     /// The machine's own name, as the kernel has it.
     fn host_name(&self) -> String {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let name: String = name
-            .trim()
-            .chars()
-            .filter(|c| forms::is_name(&c.to_string()))
-            .collect();
-        if name.is_empty() {
-            "hedgerow".to_owned()
-        } else {
-            name
-        }
+        let name: String = name.trim().chars().filter(|c| forms::is_name(&c.to_string())).collect();
+        if name.is_empty() { "hedgerow".to_owned() } else { name }
     }
 }
 
@@ -77,13 +69,9 @@ pub fn load(path: Option<&Path>) -> Result<Settings, Problems> {
         problems.add(None, "", what);
         problems
     };
-    let bytes = std::fs::metadata(path)
-        .map_err(|error| unreadable(error.to_string()))?
-        .len();
+    let bytes = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
     if bytes > FILE_BYTES_MAX {
-        return Err(unreadable(format!(
-            "{bytes} bytes; at most {FILE_BYTES_MAX} are read"
-        )));
+        return Err(unreadable(format!("{bytes} bytes; at most {FILE_BYTES_MAX} are read")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
     parse(&text, &file_name, &env)
@@ -99,20 +87,13 @@ pub fn parse(
     file_name: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Settings, Problems> {
-    let folder = Path::new(file_name)
-        .parent()
-        .unwrap_or(Path::new(""))
-        .to_path_buf();
+    let folder = Path::new(file_name).parent().unwrap_or(Path::new("")).to_path_buf();
     let schema = Schema::read();
     let mut problems = Problems::none(file_name);
     let found = walk::walk(text, &schema, &mut problems);
     let mut reader = Reader::new(&schema, &found, problems);
     let settings = build::build(&mut reader, &Surroundings { folder, env });
-    if reader.problems.is_none() {
-        Ok(settings)
-    } else {
-        Err(reader.problems.sorted())
-    }
+    if reader.problems.is_none() { Ok(settings) } else { Err(reader.problems.sorted()) }
 }
 
 /// `docs/config.md` as it must be: every key with its kind, bounds, default and purpose.

@@ -24,19 +24,12 @@ pub struct Problems {
 impl Problems {
     /// None yet.
     pub(super) fn none(file_name: &str) -> Self {
-        Self {
-            file_name: file_name.to_owned(),
-            list: Vec::new(),
-        }
+        Self { file_name: file_name.to_owned(), list: Vec::new() }
     }
 
     /// One more.
     pub(super) fn add(&mut self, line: Option<usize>, key: &str, what: impl Into<String>) {
-        self.list.push(Problem {
-            line,
-            key: key.to_owned(),
-            what: what.into(),
-        });
+        self.list.push(Problem { line, key: key.to_owned(), what: what.into() });
     }
 
     /// Whether nothing is wrong.
@@ -46,8 +39,7 @@ impl Problems {
 
     /// In the order of the file; what has no line comes last.
     pub(super) fn sorted(mut self) -> Self {
-        self.list
-            .sort_by_key(|problem| (problem.line.unwrap_or(usize::MAX), problem.key.clone()));
+        self.list.sort_by_key(|problem| (problem.line.unwrap_or(usize::MAX), problem.key.clone()));
         self.list.dedup();
         self
     }

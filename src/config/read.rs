@@ -41,12 +41,7 @@ pub(super) struct Scope {
 impl Scope {
     /// The table `name` at the top, whether or not the file has it.
     pub(super) fn top(name: &str) -> Self {
-        Self {
-            path: name.to_owned(),
-            name: name.to_owned(),
-            line: None,
-            word: name.to_owned(),
-        }
+        Self { path: name.to_owned(), name: name.to_owned(), line: None, word: name.to_owned() }
     }
 
     /// The table `name` within this one.
@@ -131,9 +126,9 @@ impl<'a> Reader<'a> {
         values
             .take_while(|(path, _)| path.starts_with(&prefix))
             .filter_map(|(path, (value, _))| match value {
-                Value::Text(text) => path
-                    .strip_prefix(&prefix)
-                    .map(|name| (name.to_owned(), text.clone())),
+                Value::Text(text) => {
+                    path.strip_prefix(&prefix).map(|name| (name.to_owned(), text.clone()))
+                }
                 _ => None,
             })
             .collect()
@@ -142,12 +137,7 @@ impl<'a> Reader<'a> {
     /// Tells what is wrong with a key that reads well by itself.
     pub(super) fn wrong(&mut self, scope: &Scope, key: &str, what: impl Into<String>) {
         let path = format!("{}.{key}", scope.path);
-        let line = self
-            .found
-            .values
-            .get(&path)
-            .map(|(_, line)| *line)
-            .or(scope.line);
+        let line = self.found.values.get(&path).map(|(_, line)| *line).or(scope.line);
         self.problems.add(line, &path, what);
     }
 

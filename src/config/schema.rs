@@ -59,12 +59,8 @@ pub(super) struct Schema {
 impl Schema {
     /// Reads the table. A mistake in it is a mistake in the program, found by any test.
     pub(super) fn read() -> Self {
-        let lines = KEYS
-            .lines()
-            .filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Self {
-            entries: lines.map(entry).collect(),
-        }
+        let lines = KEYS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Self { entries: lines.map(entry).collect() }
     }
 
     /// The key of that name.
@@ -85,9 +81,7 @@ impl Schema {
         }
         let starts = |end: &str| {
             let prefix = format!("{name}{end}");
-            self.entries
-                .iter()
-                .any(|entry| entry.name.starts_with(&prefix))
+            self.entries.iter().any(|entry| entry.name.starts_with(&prefix))
         };
         if starts("[].") {
             Place::Array
@@ -102,22 +96,10 @@ impl Schema {
 
     /// The keys that may stand directly in the table `name`, each once.
     pub(super) fn children(&self, name: &str) -> Vec<&'static str> {
-        let prefix = if name.is_empty() {
-            String::new()
-        } else {
-            format!("{name}.")
-        };
+        let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
         let mut found: Vec<&'static str> = Vec::new();
-        for rest in self
-            .entries
-            .iter()
-            .filter_map(|entry| entry.name.strip_prefix(&prefix))
-        {
-            let first = rest
-                .split('.')
-                .next()
-                .unwrap_or(rest)
-                .trim_end_matches("[]");
+        for rest in self.entries.iter().filter_map(|entry| entry.name.strip_prefix(&prefix)) {
+            let first = rest.split('.').next().unwrap_or(rest).trim_end_matches("[]");
             if !found.contains(&first) {
                 found.push(first);
             }
@@ -130,19 +112,12 @@ impl Schema {
     pub(super) fn nearest(&self, name: &str, key: &str) -> Option<String> {
         let distance = |other: &str| strsim::damerau_levenshtein(key, other);
         let allowed = (key.chars().count() / 3).max(1);
-        let sibling = self
-            .children(name)
-            .into_iter()
-            .min_by_key(|other| distance(other));
+        let sibling = self.children(name).into_iter().min_by_key(|other| distance(other));
         if let Some(sibling) = sibling.filter(|other| distance(other) <= allowed) {
             return Some(sibling.to_owned());
         }
         let last = |entry: &&Entry| entry.name.rsplit('.').next().map_or(usize::MAX, distance);
-        self.entries
-            .iter()
-            .min_by_key(last)
-            .filter(|e| last(e) <= 1)
-            .map(|e| e.name.to_owned())
+        self.entries.iter().min_by_key(last).filter(|e| last(e) <= 1).map(|e| e.name.to_owned())
     }
 
     /// `docs/config.md`, whole.
@@ -153,10 +128,7 @@ impl Schema {
             let own = entry.name.split(['.', '[']).next().unwrap_or(entry.name);
             if own != section {
                 section = own;
-                let _ = write!(
-                    out,
-                    "\n## {section}\n\n| key | value | default | what it does |\n"
-                );
+                let _ = write!(out, "\n## {section}\n\n| key | value | default | what it does |\n");
                 out.push_str("|---|---|---|---|\n");
             }
             let default = match &entry.default {
@@ -165,11 +137,8 @@ impl Schema {
                 Default::Computed(words) => (*words).to_owned(),
                 Default::Is(_, text) => format!("`{text}`"),
             };
-            let _ = writeln!(
-                out,
-                "| `{}` | {} | {default} | {} |",
-                entry.name, entry.kind, entry.text
-            );
+            let _ =
+                writeln!(out, "| `{}` | {} | {default} | {} |", entry.name, entry.kind, entry.text);
         }
         out
     }
@@ -192,11 +161,7 @@ compares them.
 /// One line of the table.
 fn entry(line: &'static str) -> Entry {
     let mut columns = line.splitn(4, '|').map(str::trim);
-    let mut next = || {
-        columns
-            .next()
-            .unwrap_or_else(|| panic!("keys.txt: four columns: {line}"))
-    };
+    let mut next = || columns.next().unwrap_or_else(|| panic!("keys.txt: four columns: {line}"));
     let (name, kind, default, text) = (next(), next(), next(), next());
     let kind = Kind::parse(kind).unwrap_or_else(|| panic!("keys.txt: unknown kind: {line}"));
     let default = match default {
@@ -210,12 +175,7 @@ fn entry(line: &'static str) -> Entry {
             Err(what) => panic!("keys.txt: {what}: {line}"),
         },
     };
-    Entry {
-        name,
-        kind,
-        default,
-        text,
-    }
+    Entry { name, kind, default, text }
 }
 
 #[cfg(test)]
@@ -227,20 +187,10 @@ mod tests {
         let schema = Schema::read();
         assert!(schema.entries.len() > 100, "{}", schema.entries.len());
         for (index, entry) in schema.entries.iter().enumerate() {
-            assert_eq!(
-                schema.entries.iter().position(|e| e.name == entry.name),
-                Some(index)
-            );
-            assert!(
-                entry.text.ends_with(['.', '…']),
-                "{}: a sentence",
-                entry.name
-            );
+            assert_eq!(schema.entries.iter().position(|e| e.name == entry.name), Some(index));
+            assert!(entry.text.ends_with(['.', '…']), "{}: a sentence", entry.name);
             let below = format!("{}.", entry.name);
-            assert!(
-                !schema.entries.iter().any(|e| e.name.starts_with(&below)),
-                "{below}"
-            );
+            assert!(!schema.entries.iter().any(|e| e.name.starts_with(&below)), "{below}");
         }
     }
 
@@ -261,11 +211,7 @@ mod tests {
     fn the_nearest_key_is_a_sibling_or_the_same_word_elsewhere() {
         let schema = Schema::read();
         let check = |table: &str, key: &str, expected: Option<&str>| {
-            assert_eq!(
-                schema.nearest(table, key).as_deref(),
-                expected,
-                "{table} {key}"
-            );
+            assert_eq!(schema.nearest(table, key).as_deref(), expected, "{table} {key}");
         };
         check("hedge", "percentil", Some("percentile"));
         check("engine[]", "ulr", Some("url"));

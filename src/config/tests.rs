@@ -40,19 +40,10 @@ fn the_example_is_accepted_and_means_what_it_says() {
     assert_eq!(alpha.quality_by_class[Class::News.index()], 0.6);
     assert_eq!(alpha.quality_by_class[Class::Product.index()], 1.0);
     assert_eq!(settings.engines[2].role, settings::EngineRole::LastChance);
-    let plans: Vec<&str> = settings
-        .plans
-        .iter()
-        .map(|plan| plan.name.as_str())
-        .collect();
+    let plans: Vec<&str> = settings.plans.iter().map(|plan| plan.name.as_str()).collect();
     assert_eq!(plans, ["free", "pro"]);
     assert_eq!(settings.plans[0].monthly_credits, Some(1250));
-    assert_eq!(
-        settings.plans[0].rates[Endpoint::Lite.index()]
-            .unwrap()
-            .per_second,
-        2.0
-    );
+    assert_eq!(settings.plans[0].rates[Endpoint::Lite.index()].unwrap().per_second, 2.0);
     assert_eq!(settings.keys[0].plan, 1);
     assert_eq!(settings.deadline.total, Duration::from_millis(600));
     assert_eq!(settings.peers[0].provider, "b");
@@ -78,10 +69,7 @@ fn the_example_gives_every_default_as_it_is() {
     assert_eq!(example.listen[0], bare.listen[0]);
     let default = &accepted(ENGINE).engines[0];
     assert_eq!(default.min_useful, example.engines[0].min_useful);
-    assert_eq!(
-        default.connections_per_core,
-        example.engines[0].connections_per_core
-    );
+    assert_eq!(default.connections_per_core, example.engines[0].connections_per_core);
     assert_eq!(default.in_flight_max, None);
     assert!(default.cacheable && default.endpoints == [true, true]);
 }
@@ -97,33 +85,15 @@ fn every_key_of_the_table_is_read() {
     let mut problems = Problems::none("f");
     let found = walk::walk(&text, &schema, &mut problems);
     let mut reader = Reader::new(&schema, &found, problems);
-    build::build(
-        &mut reader,
-        &Surroundings {
-            folder: PathBuf::new(),
-            env: &no_env,
-        },
-    );
-    let unread: Vec<&str> = schema
-        .names()
-        .filter(|name| !reader.asked.contains(*name))
-        .collect();
-    assert_eq!(
-        unread,
-        ["engine[].values.*"],
-        "read as a whole by `texts_by_name`"
-    );
+    build::build(&mut reader, &Surroundings { folder: PathBuf::new(), env: &no_env });
+    let unread: Vec<&str> = schema.names().filter(|name| !reader.asked.contains(*name)).collect();
+    assert_eq!(unread, ["engine[].values.*"], "read as a whole by `texts_by_name`");
 }
 
 #[test]
 fn the_built_in_text_is_accepted_and_stays_on_loopback() {
     let settings = load(None).unwrap_or_else(|problems| panic!("{problems}"));
-    assert!(
-        settings
-            .listen
-            .iter()
-            .all(|listen| listen.address.ip().is_loopback())
-    );
+    assert!(settings.listen.iter().all(|listen| listen.address.ip().is_loopback()));
     assert!(settings.admin.address.ip().is_loopback());
     assert_eq!((settings.engines.len(), settings.keys.len()), (0, 1));
 }
@@ -134,33 +104,21 @@ fn settings_that_people_try_are_legal() {
     let ms = Duration::from_millis;
     let all =
         hedge("delay_initial_ms = 60\ndelay_min_ms = 60\ndelay_max_ms = 60\nbudget_ratio = 1.0");
-    assert_eq!(
-        (all.delay_initial, all.delay_min, all.delay_max),
-        (ms(60), ms(60), ms(60))
-    );
+    assert_eq!((all.delay_initial, all.delay_min, all.delay_max), (ms(60), ms(60), ms(60)));
     let lower = hedge("delay_initial_ms = 150\ndelay_min_ms = 150");
     assert_eq!((lower.delay_initial, lower.delay_max), (ms(150), ms(450)));
     assert_eq!(hedge("delay_max_ms = 300").delay_initial, ms(300));
     assert_eq!(
-        accepted("[admission]\nlimit_min = 500\nlimit_initial = 500")
-            .admission
-            .limit_min,
+        accepted("[admission]\nlimit_min = 500\nlimit_initial = 500").admission.limit_min,
         500
     );
     for quality in ["1000.0", "0.001", "1"] {
         accepted(&format!("{ENGINE}quality = {quality}"));
     }
-    let news = accepted("[search.classes.news]\nfresh_s = 1")
-        .search
-        .classes[Class::News.index()];
+    let news = accepted("[search.classes.news]\nfresh_s = 1").search.classes[Class::News.index()];
     assert_eq!((news.fresh, news.usable), (ms(1000), ms(1000)));
-    let long = accepted("[search.classes.product]\nfresh_s = 100000")
-        .search
-        .classes;
-    assert_eq!(
-        long[Class::Product.index()].usable,
-        Duration::from_secs(100_000)
-    );
+    let long = accepted("[search.classes.product]\nfresh_s = 100000").search.classes;
+    assert_eq!(long[Class::Product.index()].usable, Duration::from_secs(100_000));
 }
 
 #[test]
@@ -192,17 +150,13 @@ fn keys_that_contradict_each_other_are_told() {
     );
     check(
         "[search.classes.news]\nusable_s = 301",
-        &[
-            "f:2: search.classes.news.usable_s: above fresh_s, but news is never served stale; \
-             leave it out",
-        ],
+        &["f:2: search.classes.news.usable_s: above fresh_s, but news is never served stale; \
+             leave it out"],
     );
     check(
         "[deadline]\ntotal_ms = 27",
-        &[
-            "f:2: deadline.total_ms: not above write_margin_ms + merge_reserve_ms: no time is left \
-             for engines",
-        ],
+        &["f:2: deadline.total_ms: not above write_margin_ms + merge_reserve_ms: no time is left \
+             for engines"],
     );
     check(
         "[admin]\naddress = \"0.0.0.0:1\"",
@@ -243,49 +197,33 @@ fn engines_and_keys_are_checked_one_by_one() {
             "f:10: key[1].sha256: it is the same key as \"k\"",
         ],
     );
-    check(
-        &key("k"),
-        &["f:4: key[0].plan: there is no [plans.pro]; known plans: none"],
-    );
+    check(&key("k"), &["f:4: key[0].plan: there is no [plans.pro]; known plans: none"]);
     let short = key("k").replace(&digest, "secret");
     check(
         &format!("{PLAN}{short}"),
-        &[
-            "f:6: key[0].sha256: 6 characters that are no SHA-256; want 64 hexadecimal digits \
-         (as printed by `hedgerow keys` or sha256sum)",
-        ],
+        &["f:6: key[0].sha256: 6 characters that are no SHA-256; want 64 hexadecimal digits \
+         (as printed by `hedgerow keys` or sha256sum)"],
     );
 }
 
 #[test]
 fn an_unknown_adapter_lists_the_known_ones() {
-    let problems = parse(&ENGINE.replace("searxng", "serxng"), "f", &no_env)
-        .unwrap_err()
-        .to_string();
+    let problems =
+        parse(&ENGINE.replace("searxng", "serxng"), "f", &no_env).unwrap_err().to_string();
     assert!(problems.contains("f:3: engine[0].adapter: \"serxng\" is no built-in manifest"));
     assert!(problems.contains("did you mean \"searxng\"?"), "{problems}");
-    let missing = parse(&ENGINE.replace("searxng", "my/a.toml"), "f", &no_env)
-        .unwrap_err()
-        .to_string();
+    let missing =
+        parse(&ENGINE.replace("searxng", "my/a.toml"), "f", &no_env).unwrap_err().to_string();
     assert!(missing.contains("my/a.toml: No such file"), "{missing}");
 }
 
 #[test]
 fn an_engines_key_comes_from_the_environment_and_is_never_shown() {
     let text = format!("{ENGINE}api_key_env = \"ALPHA\"");
-    check(
-        &text,
-        &["f:5: engine[0].api_key_env: the environment has no variable ALPHA; set it"],
-    );
+    check(&text, &["f:5: engine[0].api_key_env: the environment has no variable ALPHA; set it"]);
     let env = |name: &str| (name == "ALPHA").then(|| "hush\n".to_owned());
     let settings = parse(&text, "f", &env).unwrap_or_else(|problems| panic!("{problems}"));
-    assert_eq!(
-        settings.engines[0]
-            .api_key
-            .as_ref()
-            .map(settings::Secret::reveal),
-        Some("hush")
-    );
+    assert_eq!(settings.engines[0].api_key.as_ref().map(settings::Secret::reveal), Some("hush"));
     assert!(!format!("{settings:?}").contains("hush"));
 }
 
@@ -321,10 +259,7 @@ fn what_is_not_served_yet_is_accepted_and_named() {
 #[test]
 fn the_documentation_is_the_table() {
     let written = include_str!("../../docs/config.md");
-    assert!(
-        written == keys_document(),
-        "write docs/config.md by `hedgerow check --print-keys`"
-    );
+    assert!(written == keys_document(), "write docs/config.md by `hedgerow check --print-keys`");
 }
 
 /// Keys at random, of right and wrong kinds.

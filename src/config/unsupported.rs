@@ -11,9 +11,7 @@ impl Settings {
         let mut found = Vec::new();
         for (index, listen) in self.listen.iter().enumerate() {
             if listen.tls.is_some() {
-                found.push(format!(
-                    "listen[{index}].tls: TLS listeners are not served yet"
-                ));
+                found.push(format!("listen[{index}].tls: TLS listeners are not served yet"));
             }
             if listen.redirect {
                 let what = "\"redirect\" is not served yet; leave it out";
@@ -35,9 +33,7 @@ impl Settings {
         }
         let allowed = cores::allowed();
         for cpu in self.server.cpus.iter().filter(|cpu| !allowed.contains(cpu)) {
-            found.push(format!(
-                "server.cores: this process may not run on processor {cpu}"
-            ));
+            found.push(format!("server.cores: this process may not run on processor {cpu}"));
         }
         found
     }

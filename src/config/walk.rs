@@ -28,21 +28,13 @@ pub(super) fn walk(text: &str, schema: &Schema, problems: &mut Problems) -> Foun
         lines: Lines::of(text),
         schema,
         problems,
-        found: Found {
-            values: BTreeMap::new(),
-            tables: BTreeMap::new(),
-            told: BTreeSet::new(),
-        },
+        found: Found { values: BTreeMap::new(), tables: BTreeMap::new(), told: BTreeSet::new() },
     };
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let line = error.span().map(|span| walk.lines.at(span.start));
         let source = line.and_then(|line| text.lines().nth(line.saturating_sub(1)));
-        let what = format!(
-            "not TOML: {}, in `{}`",
-            error.message(),
-            source.unwrap_or("").trim()
-        );
+        let what = format!("not TOML: {}, in `{}`", error.message(), source.unwrap_or("").trim());
         walk.problems.add(line, "", what.replace('\n', "; "));
     }
     if errors.is_empty() {
@@ -76,10 +68,7 @@ impl Walk<'_> {
         let table = name.strip_suffix(key).unwrap_or(name).trim_end_matches('.');
         let what = match self.schema.nearest(table, key) {
             Some(nearest) => format!("unknown key; did you mean \"{nearest}\"?"),
-            None => format!(
-                "unknown key; known here: {}",
-                self.schema.children(table).join(", ")
-            ),
+            None => format!("unknown key; known here: {}", self.schema.children(table).join(", ")),
         };
         self.problems.add(Some(line), path, what);
     }
@@ -115,11 +104,7 @@ impl Walk<'_> {
             let line = self.lines.at(key.span().start);
             let path = joined(path, key.get_ref());
             if !forms::is_name(key.get_ref()) {
-                self.tell(
-                    line,
-                    &path,
-                    "want a name of letters, digits, `.`, `_` or `-`",
-                );
+                self.tell(line, &path, "want a name of letters, digits, `.`, `_` or `-`");
                 continue;
             }
             self.value(value, &joined(name, "*"), &path, line);
@@ -133,11 +118,7 @@ impl Walk<'_> {
                 self.found.tables.insert(path.to_owned(), line);
                 self.table(table, &format!("{name}[]"), path);
             }
-            other => self.tell(
-                line,
-                path,
-                format!("want a table, not {}", other.type_str()),
-            ),
+            other => self.tell(line, path, format!("want a table, not {}", other.type_str())),
         }
     }
 
@@ -148,11 +129,7 @@ impl Walk<'_> {
 }
 
 fn joined(table: &str, key: &str) -> String {
-    if table.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{table}.{key}")
-    }
+    if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
 }
 
 /// Where each line of a text starts, in bytes.
@@ -161,11 +138,7 @@ struct Lines(Vec<usize>);
 impl Lines {
     fn of(text: &str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Self(
-            std::iter::once(0)
-                .chain(ends.map(|(at, _)| at + 1))
-                .collect(),
-        )
+        Self(std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect())
     }
 
     /// The line, from 1, of the byte at `offset`.
@@ -198,18 +171,9 @@ mod tests {
         );
         check("hedge = 3", &["f:1: hedge: want a table, as [hedge]"]);
         check("[[hedge]]\n", &["f:1: hedge: want [hedge], not a list"]);
-        check(
-            "[engine]\nname = \"a\"",
-            &["f:1: engine: want [[engine]], not [engine]"],
-        );
-        check(
-            "engine = [1]",
-            &["f:1: engine[0]: want a table, not integer"],
-        );
-        check(
-            "\n[[engine]]\nulr = 1",
-            &["f:3: engine[0].ulr: unknown key; did you mean \"url\"?"],
-        );
+        check("[engine]\nname = \"a\"", &["f:1: engine: want [[engine]], not [engine]"]);
+        check("engine = [1]", &["f:1: engine[0]: want a table, not integer"]);
+        check("\n[[engine]]\nulr = 1", &["f:3: engine[0].ulr: unknown key; did you mean \"url\"?"]);
         check(
             "[plans.\"a b\"]\n",
             &["f:1: plans.a b: want a name of letters, digits, `.`, `_` or `-`"],
@@ -225,16 +189,9 @@ mod tests {
         let mut problems = Problems::none("f");
         walk("[a]\n[hedge\n", &Schema::read(), &mut problems);
         let told = problems.sorted().to_string();
-        assert!(
-            told.starts_with("f:2: not TOML: ") && told.contains("`[hedge`"),
-            "{told}"
-        );
+        assert!(told.starts_with("f:2: not TOML: ") && told.contains("`[hedge`"), "{told}");
         let mut problems = Problems::none("f");
-        walk(
-            "[hedge]\nmode = \"budget\"\nmode = \"budget\"\n",
-            &Schema::read(),
-            &mut problems,
-        );
+        walk("[hedge]\nmode = \"budget\"\nmode = \"budget\"\n", &Schema::read(), &mut problems);
         assert!(problems.sorted().to_string().contains("duplicate key"));
     }
 }

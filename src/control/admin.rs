@@ -50,10 +50,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/healthz/announce", get(announce))
         .route("/readyz", get(ready))
         .merge(guarded)
-        .layer(middleware::from_fn_with_state(
-            state.clone(),
-            refuse_browsers_tricks,
-        ))
+        .layer(middleware::from_fn_with_state(state.clone(), refuse_browsers_tricks))
         .with_state(state)
 }
 
@@ -64,12 +61,7 @@ async fn metrics(Shared(state): Shared<Arc<State>>) -> Response {
 
 async fn show_status(Shared(state): Shared<Arc<State>>) -> Json<Value> {
     let (cores, instance) = (state.snapshots(), state.instance());
-    Json(status::document(
-        &cores,
-        &instance,
-        state.settings(),
-        &state.not_ready(),
-    ))
+    Json(status::document(&cores, &instance, state.settings(), &state.not_ready()))
 }
 
 async fn show_latency(Shared(state): Shared<Arc<State>>) -> Json<Value> {
@@ -102,11 +94,7 @@ fn verdict(what: &str, reasons: Vec<String>) -> Response {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    (
-        status,
-        Json(json!({ what: reasons.is_empty(), "reasons": reasons })),
-    )
-        .into_response()
+    (status, Json(json!({ what: reasons.is_empty(), "reasons": reasons }))).into_response()
 }
 
 async fn page() -> Response {
@@ -130,19 +118,13 @@ async fn authorise(
     };
     let given = headers.get(header::AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-        scheme
-            .eq_ignore_ascii_case("bearer")
-            .then(|| token.trim().to_owned())
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
     });
     if given.is_some_and(|given| Sha256::digest(given) == Sha256::digest(token)) {
         return next.run(request).await;
     }
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"hedgerow admin\"")];
-    (
-        StatusCode::UNAUTHORIZED,
-        challenge,
-        "want Authorization: Bearer TOKEN (admin.token_file)\n",
-    )
+    (StatusCode::UNAUTHORIZED, challenge, "want Authorization: Bearer TOKEN (admin.token_file)\n")
         .into_response()
 }
 
@@ -153,9 +135,7 @@ async fn refuse_browsers_tricks(
     next: Next,
 ) -> Response {
     let has_token = state.settings().admin.token.is_some();
-    let host = headers
-        .get(header::HOST)
-        .and_then(|value| value.to_str().ok());
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
     if !has_token && !host.is_none_or(is_address) {
         return (
             StatusCode::FORBIDDEN,
@@ -163,23 +143,15 @@ async fn refuse_browsers_tricks(
         )
             .into_response();
     }
-    let site = headers
-        .get("sec-fetch-site")
-        .and_then(|value| value.to_str().ok());
-    let origin = headers
-        .get(header::ORIGIN)
-        .and_then(|value| value.to_str().ok());
+    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    let origin = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
     let is_own = |origin: &str| {
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         authority.is_some() && authority == host
     };
     let is_foreign = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
     if is_foreign || !origin.is_none_or(is_own) {
-        return (
-            StatusCode::FORBIDDEN,
-            "another site's page may not ask here\n",
-        )
-            .into_response();
+        return (StatusCode::FORBIDDEN, "another site's page may not ask here\n").into_response();
     }
     next.run(request).await
 }

@@ -34,10 +34,7 @@ pub struct DnsTable(BTreeMap<Name, Vec<SocketAddr>>);
 impl DnsTable {
     /// The addresses of `url`'s host, with its port, in the resolver's order; none: not known.
     pub fn addresses(&self, url: &Url) -> Option<&[SocketAddr]> {
-        self.0
-            .get(&name(url)?)
-            .map(Vec::as_slice)
-            .filter(|addresses| !addresses.is_empty())
+        self.0.get(&name(url)?).map(Vec::as_slice).filter(|addresses| !addresses.is_empty())
     }
 }
 
@@ -66,20 +63,10 @@ pub(super) async fn keep_fresh(state: Arc<State>) {
     loop {
         let known = commons.dns.load_full();
         let is_complete = wanted.iter().all(|name| known.0.contains_key(name));
-        tokio::time::sleep(if is_complete {
-            REFRESH_EVERY
-        } else {
-            RETRY_EVERY
-        })
-        .await;
+        tokio::time::sleep(if is_complete { REFRESH_EVERY } else { RETRY_EVERY }).await;
         let found = look_up(&wanted, &state).await;
         let mut table = literals(&commons.settings);
-        table.0.extend(
-            known
-                .0
-                .iter()
-                .map(|(name, addresses)| (name.clone(), addresses.clone())),
-        );
+        table.0.extend(known.0.iter().map(|(name, addresses)| (name.clone(), addresses.clone())));
         table.0.extend(found);
         if table != *known {
             tracing::info!("addresses of engines have changed");
@@ -95,13 +82,7 @@ async fn look_up(wanted: &[Name], state: &State) -> Vec<(Name, Vec<SocketAddr>)>
         running.spawn(async move {
             let lookup = tokio::net::lookup_host((name.0.clone(), name.1));
             let found = tokio::time::timeout(LOOKUP_MAX, lookup).await;
-            (
-                name,
-                found
-                    .ok()
-                    .and_then(Result::ok)
-                    .map(Iterator::collect::<Vec<_>>),
-            )
+            (name, found.ok().and_then(Result::ok).map(Iterator::collect::<Vec<_>>))
         });
     }
     let mut all = Vec::new();
@@ -113,10 +94,7 @@ async fn look_up(wanted: &[Name], state: &State) -> Vec<(Name, Vec<SocketAddr>)>
             }
             Ok((name, _)) => {
                 state.lookups_failed.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(
-                    host = name.0,
-                    "a look-up failed; the last good addresses stay"
-                );
+                tracing::warn!(host = name.0, "a look-up failed; the last good addresses stay");
             }
             Err(error) => tracing::error!(%error, "a look-up ended by itself"),
         }
@@ -171,9 +149,7 @@ mod tests {
     fn check(url: &str, expected: Option<&str>) {
         let settings = settings(&[url]);
         let table = resolve_now(&settings);
-        let found = table
-            .addresses(&settings.engines[0].url)
-            .map(|all| all[0].to_string());
+        let found = table.addresses(&settings.engines[0].url).map(|all| all[0].to_string());
         assert_eq!(found.as_deref(), expected, "{url}");
     }
 
@@ -190,25 +166,14 @@ mod tests {
         let local = settings(&["http://localhost:81"]);
         let table = resolve_now(&local);
         let found = table.addresses(&local.engines[0].url).unwrap_or_default();
-        assert!(
-            found
-                .iter()
-                .any(|at| at.ip().is_loopback() && at.port() == 81),
-            "{found:?}"
-        );
+        assert!(found.iter().any(|at| at.ip().is_loopback() && at.port() == 81), "{found:?}");
         check("http://no-such-host.invalid:81", None);
     }
 
     #[test]
     fn a_host_of_two_engines_is_looked_up_once() {
-        let settings = settings(&[
-            "http://a.example/x",
-            "http://a.example/y",
-            "http://a.example:8",
-        ]);
-        assert_eq!(
-            names(&settings),
-            [("a.example".into(), 8), ("a.example".into(), 80)]
-        );
+        let settings =
+            settings(&["http://a.example/x", "http://a.example/y", "http://a.example:8"]);
+        assert_eq!(names(&settings), [("a.example".into(), 8), ("a.example".into(), 80)]);
     }
 }

@@ -40,11 +40,7 @@ impl State {
             region: region(server.region).to_owned(),
             pop: server.pop.clone(),
             provider: server.provider.clone(),
-            engines: settings
-                .engines
-                .iter()
-                .map(|engine| engine.name.clone())
-                .collect(),
+            engines: settings.engines.iter().map(|engine| engine.name.clone()).collect(),
             keys: settings.keys.iter().map(|key| key.name.clone()).collect(),
             uptime: self.started.elapsed(),
             cores: self.inputs.published.len(),
@@ -88,10 +84,7 @@ impl State {
     pub(super) fn not_announced(&self) -> Vec<String> {
         let mut reasons = self.not_ready();
         let snapshots = self.snapshots();
-        let mut engines = snapshots
-            .iter()
-            .flatten()
-            .flat_map(|core| &core.gauges.engines);
+        let mut engines = snapshots.iter().flatten().flat_map(|core| &core.gauges.engines);
         let has_engines = !self.settings().engines.is_empty();
         let is_shut = |breaker| matches!(breaker, Breaker::Open { .. });
         if has_engines && engines.all(|engine| is_shut(engine.breaker)) {
@@ -102,16 +95,10 @@ impl State {
 
     fn silent(&self, most: Duration) -> Vec<String> {
         let silences = self.silences.load();
-        let silent = silences
-            .iter()
-            .enumerate()
-            .filter(|(_, silence)| **silence > most);
+        let silent = silences.iter().enumerate().filter(|(_, silence)| **silence > most);
         silent
             .map(|(core, silence)| {
-                format!(
-                    "core {core} has published nothing for {} s",
-                    silence.as_secs()
-                )
+                format!("core {core} has published nothing for {} s", silence.as_secs())
             })
             .collect()
     }

@@ -65,20 +65,13 @@ pub(super) fn document(seen: &Seen, instance: &Instance) -> Value {
 
 fn keys(seen: &Seen, instance: &Instance, p99_of_all: Option<Duration>) -> Vec<Map<String, Value>> {
     let of_all = p99_of_all.unwrap_or_default().as_secs_f64();
-    let used = instance
-        .keys
-        .iter()
-        .zip(&seen.keys)
-        .filter(|(_, key)| key.timing.count() > 0);
+    let used = instance.keys.iter().zip(&seen.keys).filter(|(_, key)| key.timing.count() > 0);
     let mut sorted: Vec<(f64, Map<String, Value>)> = used
         .map(|(name, key)| {
             let p99 = key.timing.quantile(0.99).unwrap_or_default().as_secs_f64();
             let excess_ms = (p99 - of_all) * 1_000.0;
             let mut out = named(name, &key.timing);
-            out.insert(
-                "p99_excess".to_owned(),
-                json!((excess_ms * 1_000.0).round() / 1_000.0),
-            );
+            out.insert("p99_excess".to_owned(), json!((excess_ms * 1_000.0).round() / 1_000.0));
             (excess_ms, out)
         })
         .collect();

@@ -88,11 +88,7 @@ impl State {
 
     /// What each core published last.
     fn snapshots(&self) -> Vec<Option<Arc<Snapshot>>> {
-        self.inputs
-            .published
-            .iter()
-            .map(|published| published.newest())
-            .collect()
+        self.inputs.published.iter().map(|published| published.newest()).collect()
     }
 
     fn is_draining(&self) -> bool {
@@ -100,12 +96,7 @@ impl State {
     }
 
     fn drain(&self, why: &str) {
-        if !self
-            .inputs
-            .commons
-            .is_draining
-            .swap(true, Ordering::Relaxed)
-        {
+        if !self.inputs.commons.is_draining.swap(true, Ordering::Relaxed) {
             tracing::info!(why, "draining");
         }
     }
@@ -121,29 +112,21 @@ pub fn start(inputs: Inputs) -> io::Result<Handle> {
         .map_err(|error| io::Error::new(error.kind(), format!("admin.address {at}: {error}")))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, mut stopped) = watch::channel(false);
-    let thread = std::thread::Builder::new()
-        .name("control".to_owned())
-        .spawn(move || {
-            runtime.block_on(async {
-                let state = State::new(inputs);
-                tokio::spawn(watch_cores(state.clone()));
-                tokio::spawn(watch_signals(state.clone()));
-                tokio::spawn(dns::keep_fresh(state.clone()));
-                tokio::spawn(serve_admin(listener, state));
-                let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-            });
-            // A look-up that hangs in the resolver does not keep the process.
-            runtime.shutdown_background();
-        })?;
-    Ok(Handle {
-        thread,
-        stop,
-        address,
-    })
+    let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            let state = State::new(inputs);
+            tokio::spawn(watch_cores(state.clone()));
+            tokio::spawn(watch_signals(state.clone()));
+            tokio::spawn(dns::keep_fresh(state.clone()));
+            tokio::spawn(serve_admin(listener, state));
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+        });
+        // A look-up that hangs in the resolver does not keep the process.
+        runtime.shutdown_background();
+    })?;
+    Ok(Handle { thread, stop, address })
 }
 
 /// If the listener ends, the other tasks go on: names are looked up, signals drain.
@@ -166,10 +149,7 @@ async fn watch_cores(state: Arc<State>) {
                 (*at, *since) = (newest, now);
             }
         }
-        let silences = heard
-            .iter()
-            .map(|(_, since)| now.duration_since(*since))
-            .collect();
+        let silences = heard.iter().map(|(_, since)| now.duration_since(*since)).collect();
         state.silences.store(Arc::new(silences));
     }
 }

@@ -62,10 +62,7 @@ fn sum(cores: &Snapshots, value: impl Fn(&Snapshot) -> u64) -> u64 {
 
 fn requests(seen: &Seen) -> Value {
     let count = |outcome: Outcome| -> u64 {
-        seen.by_endpoint
-            .iter()
-            .map(|of| of[outcome.index()].count())
-            .sum()
+        seen.by_endpoint.iter().map(|of| of[outcome.index()].count()).sum()
     };
     let answered = CacheStatus::ALL.map(|status| count(Outcome::Answered(status)));
     json!({
@@ -96,10 +93,8 @@ fn cache(cores: &Snapshots, seen: &Seen) -> Value {
         let index = Outcome::Answered(status).index();
         seen.by_endpoint.iter().map(|of| of[index].count()).sum()
     };
-    let answers: serde_json::Map<String, Value> = CacheStatus::ALL
-        .iter()
-        .map(|s| (s.name().to_owned(), json!(count(*s))))
-        .collect();
+    let answers: serde_json::Map<String, Value> =
+        CacheStatus::ALL.iter().map(|s| (s.name().to_owned(), json!(count(*s)))).collect();
     let all: u64 = CacheStatus::ALL.iter().map(|status| count(*status)).sum();
     let held = count(CacheStatus::Hit) + count(CacheStatus::Stale);
     json!({
@@ -152,25 +147,16 @@ fn engines(cores: &Snapshots, seen: &Seen, settings: &Settings) -> Vec<Value> {
     let named = settings.engines.iter().zip(&seen.engines).enumerate();
     let one = |(index, (engine, seen)): (usize, (&crate::config::settings::Engine, _))| {
         let seen: &crate::metrics::seen::EngineSeen = seen;
-        let of_cores: Vec<&EngineGauges> = cores
-            .iter()
-            .flatten()
-            .filter_map(|core| core.gauges.engines.get(index))
-            .collect();
-        let worst = of_cores
-            .iter()
-            .map(|engine| engine.breaker)
-            .max_by_key(|state| match state {
-                Breaker::Closed => 0,
-                Breaker::HalfOpen => 1,
-                Breaker::Open { .. } => 2,
-            });
+        let of_cores: Vec<&EngineGauges> =
+            cores.iter().flatten().filter_map(|core| core.gauges.engines.get(index)).collect();
+        let worst = of_cores.iter().map(|engine| engine.breaker).max_by_key(|state| match state {
+            Breaker::Closed => 0,
+            Breaker::HalfOpen => 1,
+            Breaker::Open { .. } => 2,
+        });
         let valid = seen.with(Verdict::Valid) + seen.with(Verdict::Empty);
-        let evidence: u64 = Verdict::ALL
-            .iter()
-            .filter(|v| v.is_evidence())
-            .map(|v| seen.with(*v))
-            .sum();
+        let evidence: u64 =
+            Verdict::ALL.iter().filter(|v| v.is_evidence()).map(|v| seen.with(*v)).sum();
         let role = |role: Role| -> u64 { seen.legs[role as usize].iter().sum() };
         let times = percentiles(&seen.timing);
         json!({

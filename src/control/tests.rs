@@ -43,9 +43,7 @@ impl Running {
         let mut settings = parsed.unwrap_or_else(|problems| panic!("{problems}"));
         settings.admin.token = token.map(str::to_owned);
         let commons = Commons::new(Arc::new(settings));
-        commons
-            .dns
-            .store(Arc::new(dns::resolve_now(&commons.settings)));
+        commons.dns.store(Arc::new(dns::resolve_now(&commons.settings)));
         let published: Vec<Arc<Published>> = (0..2).map(|_| Arc::default()).collect();
         let warm_cores = Arc::new(AtomicUsize::new(0));
         let inputs = Inputs {
@@ -53,12 +51,7 @@ impl Running {
             published: published.clone(),
             warm_cores: warm_cores.clone(),
         };
-        Self {
-            handle: start(inputs).unwrap(),
-            commons,
-            published,
-            warm_cores,
-        }
+        Self { handle: start(inputs).unwrap(), commons, published, warm_cores }
     }
 
     /// Both cores publish; the second has its breaker in `breaker`.
@@ -66,20 +59,11 @@ impl Running {
         for (core, published) in self.published.iter().enumerate() {
             let mut metrics = ShardMetrics::new(&self.commons.settings);
             let (engine, took) = (EngineId(0), Duration::from_millis(80));
-            let report = LegReport {
-                engine,
-                role: Role::Primary,
-                verdict: Verdict::Valid,
-                took,
-            };
+            let report = LegReport { engine, role: Role::Primary, verdict: Verdict::Valid, took };
             metrics.chosen(engine);
             metrics.leg(&report, "");
             let engine = EngineGauges {
-                breaker: if core == 1 {
-                    breaker
-                } else {
-                    shards::breaker::State::Closed
-                },
+                breaker: if core == 1 { breaker } else { shards::breaker::State::Closed },
                 ewma: Some(took),
                 valid_ratio: 1.0,
                 in_flight: 3,
@@ -90,42 +74,21 @@ impl Running {
                 reused_total: 6,
             };
             let at = runtime::Instant::from_nanos(1 + core as u64);
-            metrics.publish(
-                Gauges {
-                    at,
-                    engines: vec![engine],
-                    ..Gauges::default()
-                },
-                published,
-            );
+            metrics.publish(Gauges { at, engines: vec![engine], ..Gauges::default() }, published);
         }
     }
 
     /// The status and the body of one request.
     fn ask(&self, request_line: &str, headers: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.handle.address()).unwrap();
-        let host = if headers.contains("Host:") {
-            ""
-        } else {
-            "Host: 127.0.0.1\r\n"
-        };
+        let host = if headers.contains("Host:") { "" } else { "Host: 127.0.0.1\r\n" };
         let close = "Connection: close\r\nContent-Length: 0\r\n";
         let text = format!("{request_line} HTTP/1.1\r\n{host}{headers}{close}\r\n");
         stream.write_all(text.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let status = answer
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok())
-            .unwrap_or(0);
-        (
-            status,
-            answer
-                .split_once("\r\n\r\n")
-                .map_or("", |(_, body)| body)
-                .to_owned(),
-        )
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        (status, answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned())
     }
 
     fn get(&self, path: &str) -> (u16, String) {
@@ -142,10 +105,7 @@ fn it_is_ready_once_every_core_is_warm_and_until_it_drains() {
     let control = Running::new(None);
     let (status, body) = control.get("/readyz");
     assert_eq!(status, 503);
-    assert!(
-        body.contains("0 of 2 cores have filled their pools"),
-        "{body}"
-    );
+    assert!(body.contains("0 of 2 cores have filled their pools"), "{body}");
     control.warm_cores.store(2, Ordering::Release);
     control.publish(shards::breaker::State::Closed);
     assert_eq!(control.get("/readyz").0, 200);
@@ -167,18 +127,11 @@ fn it_is_not_announced_while_every_breaker_is_open() {
     control.warm_cores.store(2, Ordering::Release);
     let until = runtime::Instant::from_nanos(9);
     control.publish(shards::breaker::State::Open { until });
-    assert_eq!(
-        control.get("/healthz/announce").0,
-        200,
-        "one core's breaker is closed"
-    );
+    assert_eq!(control.get("/healthz/announce").0, 200, "one core's breaker is closed");
     let open = control.published[1].newest().unwrap().gauges.clone();
     ShardMetrics::new(&control.commons.settings).publish(open, &control.published[0]);
     let (status, body) = control.get("/healthz/announce");
-    assert!(
-        status == 503 && body.contains("every engine's breaker is open"),
-        "{body}"
-    );
+    assert!(status == 503 && body.contains("every engine's breaker is open"), "{body}");
     assert_eq!(control.get("/readyz").0, 200);
     control.handle.stop();
 }
@@ -195,15 +148,9 @@ fn metrics_status_and_latency_are_merged() {
     let status = control.json("/v1/status");
     assert_eq!(status["instance"], "test-1");
     assert_eq!(status["engines"][0]["name"], "alpha");
-    assert_eq!(
-        status["engines"][0]["breaker"], "half open",
-        "the worst of the cores"
-    );
+    assert_eq!(status["engines"][0]["breaker"], "half open", "the worst of the cores");
     assert_eq!(status["engines"][0]["in_flight"], 6);
-    assert_eq!(
-        status["cores"][1]["engines"][0]["late_after_ms"]["news"],
-        420.0
-    );
+    assert_eq!(status["cores"][1]["engines"][0]["late_after_ms"]["news"], 420.0);
     let latency = control.json("/v1/latency");
     assert_eq!(latency["engine"][0]["count"], 2);
     assert!((latency["engine"][0]["p99"].as_f64().unwrap() / 80.0 - 1.0).abs() < 0.001);
@@ -216,25 +163,14 @@ fn a_token_guards_all_but_the_probes_and_the_empty_page() {
     for path in ["/metrics", "/v1/status", "/v1/latency"] {
         assert_eq!(control.get(path).0, 401, "{path}");
         let line = format!("GET {path}");
-        assert_eq!(
-            control.ask(&line, "Authorization: Bearer wrong\r\n").0,
-            401,
-            "{path}"
-        );
-        assert_eq!(
-            control.ask(&line, "Authorization: bearer hush\r\n").0,
-            200,
-            "{path}"
-        );
+        assert_eq!(control.ask(&line, "Authorization: Bearer wrong\r\n").0, 401, "{path}");
+        assert_eq!(control.ask(&line, "Authorization: bearer hush\r\n").0, 200, "{path}");
     }
     assert_eq!(control.ask("POST /drain", "").0, 401);
     assert!(!control.commons.is_draining.load(Ordering::Relaxed));
     assert_eq!(control.get("/").0, 200);
     assert_eq!(control.get("/healthz/live").0, 200);
-    assert_eq!(
-        control.ask("GET /metrics", "Host: metrics.example\r\n").0,
-        401
-    );
+    assert_eq!(control.ask("GET /metrics", "Host: metrics.example\r\n").0, 401);
     control.handle.stop();
 }
 
@@ -251,11 +187,7 @@ fn another_sites_page_cannot_ask() {
     assert!(!control.commons.is_draining.load(Ordering::Relaxed));
     check("GET /v1/status", "Host: localhost:9090\r\n", 200);
     check("GET /v1/status", "Host: [::1]:9090\r\n", 200);
-    check(
-        "POST /drain",
-        "Host: 127.0.0.1:9\r\nOrigin: http://127.0.0.1:9\r\n",
-        202,
-    );
+    check("POST /drain", "Host: 127.0.0.1:9\r\nOrigin: http://127.0.0.1:9\r\n", 202);
     control.handle.stop();
 }
 
@@ -265,15 +197,8 @@ fn a_port_that_is_taken_is_told_with_its_key() {
     let mut settings = (*control.commons.settings).clone();
     settings.admin.address = control.handle.address();
     let commons = Commons::new(Arc::new(settings));
-    let inputs = Inputs {
-        commons,
-        published: Vec::new(),
-        warm_cores: Arc::default(),
-    };
-    let error = start(inputs)
-        .err()
-        .map(|error| error.to_string())
-        .unwrap_or_default();
+    let inputs = Inputs { commons, published: Vec::new(), warm_cores: Arc::default() };
+    let error = start(inputs).err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.starts_with("admin.address 127.0.0.1:"), "{error}");
     control.handle.stop();
 }
@@ -284,9 +209,7 @@ fn attributes(name: &str) -> Vec<(&'static str, &'static str)> {
     let found = admin::PAGE.match_indices(&start).map(|(at, _)| {
         let rest = &admin::PAGE[at + start.len()..];
         let end = rest.find('"').unwrap_or(rest.len());
-        let columns = rest
-            .split_once("data-columns=\"")
-            .map_or("", |(_, columns)| columns);
+        let columns = rest.split_once("data-columns=\"").map_or("", |(_, columns)| columns);
         (&rest[..end], columns.split('"').next().unwrap_or(""))
     });
     found.collect()
@@ -301,30 +224,18 @@ fn the_page_shows_only_what_the_documents_have() {
     assert!(paths.len() > 10);
     for (path, _) in paths {
         let pointer = format!("/{}", path.replace('.', "/"));
-        assert!(
-            status.pointer(&pointer).is_some(),
-            "{path} is not in /v1/status"
-        );
+        assert!(status.pointer(&pointer).is_some(), "{path} is not in /v1/status");
     }
     for (table, columns) in attributes("data-table") {
         for column in columns.split(' ') {
-            assert!(
-                status[table][0].get(column).is_some(),
-                "{table}: no {column} in /v1/status"
-            );
+            assert!(status[table][0].get(column).is_some(), "{table}: no {column} in /v1/status");
         }
     }
     for (groups, columns) in attributes("data-latency") {
-        for group in groups
-            .split(' ')
-            .filter(|group| !["key", "all"].contains(group))
-        {
+        for group in groups.split(' ').filter(|group| !["key", "all"].contains(group)) {
             for column in columns.split(' ') {
                 let row = &latency[group][0];
-                assert!(
-                    row.get(column).is_some(),
-                    "{group}: no {column} in /v1/latency"
-                );
+                assert!(row.get(column).is_some(), "{group}: no {column} in /v1/latency");
             }
         }
     }

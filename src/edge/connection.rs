@@ -72,15 +72,7 @@ impl<S: Service> Connection<S> {
         let place = ground.sweep.enter(stream.clone());
         let input = Vec::with_capacity(IDLE_BYTES);
         let (intake, pending, arrived) = (Intake::default(), None, Instant::ZERO);
-        Self {
-            ground,
-            stream,
-            place,
-            intake,
-            input,
-            pending,
-            arrived,
-        }
+        Self { ground, stream, place, intake, input, pending, arrived }
     }
 
     /// Serves the connection to its end.
@@ -100,11 +92,9 @@ impl<S: Service> Connection<S> {
             body_bytes_max: limits.body_bytes_max,
         };
         let (ground, arrived) = (self.ground.clone(), self.arrived);
-        let progress = self
-            .intake
-            .advance(&mut self.input, bounds, |request, body| {
-                exchange(&ground, request, body, arrived)
-            });
+        let progress = self.intake.advance(&mut self.input, bounds, |request, body| {
+            exchange(&ground, request, body, arrived)
+        });
         match progress {
             Progress::NeedMore => self.read().await,
             Progress::Continue => {
@@ -130,8 +120,7 @@ impl<S: Service> Connection<S> {
             self.settle_down();
             self.place.waits(Wait::Idle, now + limits.idle_timeout);
         } else {
-            self.place
-                .waits(Wait::Request, self.arrived + limits.header_timeout);
+            self.place.waits(Wait::Request, self.arrived + limits.header_timeout);
         }
         if self.ground.service.is_draining() && is_idle {
             return false;
@@ -154,11 +143,7 @@ impl<S: Service> Connection<S> {
         };
         match read {
             Ok(count) if count > 0 => {
-                self.ground
-                    .service
-                    .probe()
-                    .received_bytes_total
-                    .add(count as u64);
+                self.ground.service.probe().received_bytes_total.add(count as u64);
                 if was_empty {
                     self.arrived = self.ground.service.reactor().now();
                 }
@@ -197,11 +182,7 @@ impl<S: Service> Connection<S> {
 
     /// Waits for the answer and writes it. False: the connection ends.
     async fn answer(&mut self, exchange: Exchange) -> bool {
-        let Exchange {
-            call,
-            is_head,
-            persistence,
-        } = exchange;
+        let Exchange { call, is_head, persistence } = exchange;
         self.place.waits_for_us();
         let reply = match call {
             Call::Done(reply) => reply,
@@ -216,11 +197,7 @@ impl<S: Service> Connection<S> {
         let is_draining = self.ground.service.is_draining();
         let closes = reply.close || is_draining || persistence == Persistence::Closes;
         let tells_keep_alive = persistence == Persistence::StaysIfTold;
-        let ending = Ending {
-            is_head,
-            closes,
-            tells_keep_alive,
-        };
+        let ending = Ending { is_head, closes, tells_keep_alive };
         let is_sent = self.respond(reply, ending).await;
         if is_sent && closes {
             self.linger().await;
@@ -271,11 +248,7 @@ impl<S: Service> Connection<S> {
         self.input.extend_from_slice(&ahead);
         Poll::Ready(match read {
             Ok(count) if count > 0 => {
-                self.ground
-                    .service
-                    .probe()
-                    .received_bytes_total
-                    .add(count as u64);
+                self.ground.service.probe().received_bytes_total.add(count as u64);
                 Ahead::More
             }
             _ => Ahead::PeerGone,
@@ -300,14 +273,7 @@ impl<S: Service> Connection<S> {
         if is_complete {
             probe.sent_bytes_total.add(bytes as u64);
         }
-        ground.service.done(
-            &reply,
-            Sent {
-                at,
-                bytes,
-                is_complete,
-            },
-        );
+        ground.service.done(&reply, Sent { at, bytes, is_complete });
         ground.buffers.give(reply.body);
         is_complete
     }
@@ -315,10 +281,7 @@ impl<S: Service> Connection<S> {
     /// Writes `bytes` within the bound for slow readers; gives the buffer back.
     async fn write(&mut self, bytes: Vec<u8>) -> (bool, Vec<u8>) {
         let now = self.ground.service.reactor().now();
-        self.place.waits(
-            Wait::Writing,
-            now + self.ground.service.limits().idle_timeout,
-        );
+        self.place.waits(Wait::Writing, now + self.ground.service.limits().idle_timeout);
         let (written, bytes) = self.stream.write_all(bytes).await;
         (written.is_ok(), bytes)
     }
@@ -327,21 +290,8 @@ impl<S: Service> Connection<S> {
     async fn refuse(&mut self, refusal: &Refusal) {
         let reply = Reply::refused(refusal, self.ground.request_id(), None);
         let trail = Trail::new(self.arrived);
-        let ending = Ending {
-            is_head: false,
-            closes: true,
-            tells_keep_alive: false,
-        };
-        if self
-            .respond(
-                Reply {
-                    trail: Some(trail),
-                    ..reply
-                },
-                ending,
-            )
-            .await
-        {
+        let ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
+        if self.respond(Reply { trail: Some(trail), ..reply }, ending).await {
             self.linger().await;
         }
     }
@@ -398,10 +348,7 @@ fn exchange<S: Service>(
         }
         Route::Options(allow) => {
             let reply = Reply::new(204, Content::Nothing, Vec::new(), ground.request_id());
-            Call::Done(Reply {
-                allow: Some(allow),
-                ..reply
-            })
+            Call::Done(Reply { allow: Some(allow), ..reply })
         }
         Route::Refused(refusal) => {
             let own = head.headers.get("x-request-id").and_then(ids::echoable);
@@ -411,9 +358,5 @@ fn exchange<S: Service>(
         }
     };
     let is_head = head.method == Method::Head;
-    Exchange {
-        call,
-        is_head,
-        persistence: request.persistence,
-    }
+    Exchange { call, is_head, persistence: request.persistence }
 }

@@ -66,10 +66,7 @@ pub trait Service: 'static {
 }
 
 /// When a request is answered.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large variant is the common one; it moves once"
-)]
+#[expect(clippy::large_enum_variant, reason = "the large variant is the common one; it moves once")]
 pub enum Call {
     /// Now.
     Done(Reply),

@@ -107,10 +107,7 @@ fn write_rate(rate: RateState, out: &mut Vec<u8>) {
         ("\r\nX-RateLimit-Limit: ", u64::from(rate.burst)),
         ("\r\nX-RateLimit-Remaining: ", u64::from(rate.remaining)),
         ("\r\nX-RateLimit-Reset: ", reset_s),
-        (
-            "\r\nRateLimit-Policy: \"default\";q=",
-            u64::from(rate.burst),
-        ),
+        ("\r\nRateLimit-Policy: \"default\";q=", u64::from(rate.burst)),
         (";w=", up_to_seconds(rate.window).max(1)),
         ("\r\nRateLimit: \"default\";r=", u64::from(rate.remaining)),
         (";t=", reset_s),
@@ -189,10 +186,7 @@ fn number(mut value: u64, out: &mut Vec<u8>) {
 /// An IMF-fixdate (RFC 9110 §5.6.7), from the days of the civil calendar.
 fn write_date(unix_s: u64, out: &mut Vec<u8>) {
     let stamp = jiff::Timestamp::from_second(i64::try_from(unix_s).unwrap_or_default());
-    let date = stamp
-        .unwrap_or_default()
-        .strftime("%a, %d %b %Y %H:%M:%S GMT")
-        .to_string();
+    let date = stamp.unwrap_or_default().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     out.extend_from_slice(date.as_bytes());
 }
 
@@ -226,11 +220,7 @@ mod tests {
     use super::*;
     use runtime::Instant;
 
-    const PLAIN: Ending = Ending {
-        is_head: false,
-        closes: false,
-        tells_keep_alive: false,
-    };
+    const PLAIN: Ending = Ending { is_head: false, closes: false, tells_keep_alive: false };
 
     fn encoded(reply: &Reply, ending: Ending) -> String {
         let mut out = Vec::new();
@@ -253,13 +243,7 @@ mod tests {
 
     #[test]
     fn a_head_has_the_length_and_no_body() {
-        let text = encoded(
-            &reply(),
-            Ending {
-                is_head: true,
-                ..PLAIN
-            },
-        );
+        let text = encoded(&reply(), Ending { is_head: true, ..PLAIN });
         assert!(text.contains("Content-Length: 2") && text.ends_with("\r\n\r\n"));
         let nothing = Reply::new(204, Content::Nothing, Vec::new(), "id".to_owned());
         assert!(!encoded(&nothing, PLAIN).contains("Content-Length"));
@@ -274,19 +258,8 @@ mod tests {
             window: Duration::from_secs(50),
         };
         let (age, ttl) = (Duration::from_secs(3), Duration::from_secs(42));
-        let cache = CacheReport {
-            status: CacheStatus::Hit,
-            age,
-            ttl,
-        };
-        let text = encoded(
-            &Reply {
-                rate: Some(rate),
-                cache: Some(cache),
-                ..reply()
-            },
-            PLAIN,
-        );
+        let cache = CacheReport { status: CacheStatus::Hit, age, ttl };
+        let text = encoded(&Reply { rate: Some(rate), cache: Some(cache), ..reply() }, PLAIN);
         for line in [
             "X-RateLimit-Limit: 25\r\nX-RateLimit-Remaining: 24\r\nX-RateLimit-Reset: 2\r\n",
             "RateLimit-Policy: \"default\";q=25;w=50\r\nRateLimit: \"default\";r=24;t=2\r\n",
@@ -302,13 +275,7 @@ mod tests {
         let mut trail = Trail::new(at(1_000));
         trail.admitted = at(1_007);
         trail.merged = at(13_345);
-        let text = encoded(
-            &Reply {
-                trail: Some(trail),
-                ..reply()
-            },
-            PLAIN,
-        );
+        let text = encoded(&Reply { trail: Some(trail), ..reply() }, PLAIN);
         let line = "Server-Timing: total;dur=12.345, own;dur=12.345, gateway;dur=0.007, \
                     merge;dur=12.338\r\n";
         assert!(text.contains(line), "{text}");
@@ -316,29 +283,10 @@ mod tests {
 
     #[test]
     fn the_ending_is_told_where_it_is_not_implied() {
-        assert!(
-            encoded(
-                &reply(),
-                Ending {
-                    closes: true,
-                    ..PLAIN
-                }
-            )
-            .contains("Connection: close")
-        );
-        let kept = encoded(
-            &reply(),
-            Ending {
-                tells_keep_alive: true,
-                ..PLAIN
-            },
-        );
+        assert!(encoded(&reply(), Ending { closes: true, ..PLAIN }).contains("Connection: close"));
+        let kept = encoded(&reply(), Ending { tells_keep_alive: true, ..PLAIN });
         assert!(kept.contains("Connection: keep-alive"));
-        let refused = Reply {
-            challenge: true,
-            allow: Some("GET"),
-            ..reply()
-        };
+        let refused = Reply { challenge: true, allow: Some("GET"), ..reply() };
         let text = encoded(&refused, PLAIN);
         assert!(text.contains("Allow: GET\r\n") && text.contains("WWW-Authenticate: Bearer"));
     }

@@ -45,13 +45,7 @@ mod tests {
 
     fn check(method: &str, path: &str, expected: Route) {
         let method = Method::parse(method);
-        let head = Head {
-            method,
-            path,
-            query: b"",
-            headers: Headers::default(),
-            host: b"x",
-        };
+        let head = Head { method, path, query: b"", headers: Headers::default(), host: b"x" };
         assert_eq!(route(&head), expected, "{path}");
     }
 
@@ -80,13 +74,7 @@ mod tests {
 
     #[test]
     fn near_misses_do_not_exist() {
-        for path in [
-            "/",
-            "/search/deep",
-            "/search/fast/",
-            "/search/%66ast",
-            "/SEARCH/FAST",
-        ] {
+        for path in ["/", "/search/deep", "/search/fast/", "/search/%66ast", "/SEARCH/FAST"] {
             check("GET", path, Route::Refused(Refusal::NotFound));
         }
     }

@@ -130,11 +130,7 @@ impl<S: Service> Drop for Open<S> {
 /// One connection too many: it is told to come back, unasked, and closed.
 async fn turn_away<S: Service>(ground: &Ground<S>, stream: Stream) {
     let reply = Reply::refused(&Refusal::Overloaded, ground.request_id(), None);
-    let ending = Ending {
-        is_head: false,
-        closes: true,
-        tells_keep_alive: false,
-    };
+    let ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
     let mut out = Vec::new();
     let unix = ground.service.reactor().unix_time();
     respond::encode(&reply, ending, unix, &ground.dates, &mut out);

@@ -68,24 +68,17 @@ impl Sweep {
             slots.waits[index] = Wait::Answer;
             slots.streams[index] = Some(stream);
         }
-        Place {
-            sweep: self.clone(),
-            index,
-        }
+        Place { sweep: self.clone(), index }
     }
 
     /// Shuts down what is overdue at `now`; with `closes_idle`, what is idle too.
     pub(super) fn run(&self, now: Instant, closes_idle: bool, probe: &Probe) {
         let mut slots = self.0.borrow_mut();
-        let Slots {
-            due,
-            waits,
-            streams,
-            ..
-        } = &mut *slots;
+        let Slots { due, waits, streams, .. } = &mut *slots;
         for (index, due) in due.iter_mut().enumerate() {
             let is_due = *due <= now;
-            if !is_due && !(closes_idle && waits[index] == Wait::Idle) {
+            let goes = is_due || (closes_idle && waits[index] == Wait::Idle);
+            if !goes {
                 continue;
             }
             let Some(stream) = &streams[index] else {

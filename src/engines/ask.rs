@@ -134,10 +134,7 @@ impl Race<'_> {
                 return Err(Refusal::DeadlineExceeded);
             }
             let wake = self.next_late_at(route).unwrap_or(self.deadline.instant());
-            let timer = self
-                .ground
-                .reactor
-                .sleep_until(wake.min(self.deadline.instant()));
+            let timer = self.ground.reactor.sleep_until(wake.min(self.deadline.instant()));
             let news = local::select2(results.recv(), local::select2(timer, cancelled.wait()));
             match news.await {
                 Either::Left(Some(done)) if done.verdict.is_valid() => return Ok(done),
@@ -169,21 +166,10 @@ impl Race<'_> {
             index: self.legs.len(),
             reactor: self.ground.reactor.clone(),
         };
-        self.ground
-            .reactor
-            .spawn(leg::run(call, handle.clone(), self.done.clone()));
+        self.ground.reactor.spawn(leg::run(call, handle.clone(), self.done.clone()));
         let given = self.deadline.left(now);
-        self.legs.push(Running {
-            chosen,
-            handle,
-            started: now,
-            given,
-            report: None,
-        });
-        debug_assert!(
-            self.legs.len() <= LEGS_MAX,
-            "more legs than a request may have"
-        );
+        self.legs.push(Running { chosen, handle, started: now, given, report: None });
+        debug_assert!(self.legs.len() <= LEGS_MAX, "more legs than a request may have");
     }
 
     /// When the newest leg still running counts as late, if a leg for lateness may still be sent.
@@ -211,11 +197,8 @@ impl Race<'_> {
         if !due || self.deadline.passed(now) {
             return;
         }
-        let settled = if is_first {
-            &mut self.is_hedge_settled
-        } else {
-            &mut self.is_last_chance_settled
-        };
+        let settled =
+            if is_first { &mut self.is_hedge_settled } else { &mut self.is_last_chance_settled };
         *settled = true;
         let Some(chosen) = route.next(&self.asked(), self.deadline.left(now)) else {
             return;
@@ -227,11 +210,7 @@ impl Race<'_> {
         };
         self.ground.witness.hedge(chosen.engine, is_granted);
         if is_granted {
-            let role = if is_first {
-                chosen.role
-            } else {
-                Role::LastChance
-            };
+            let role = if is_first { chosen.role } else { Role::LastChance };
             self.start(Chosen { role, ..chosen });
         }
     }
@@ -269,12 +248,7 @@ impl Race<'_> {
         };
         let took = now.since(leg.started);
         let chosen = leg.chosen;
-        let report = LegReport {
-            engine: chosen.engine,
-            role: chosen.role,
-            verdict,
-            took,
-        };
+        let report = LegReport { engine: chosen.engine, role: chosen.role, verdict, took };
         leg.report = Some(report);
         let observed = Observed {
             verdict,
@@ -316,10 +290,6 @@ impl Race<'_> {
             Answer { engine, items }
         });
         let legs = self.legs.iter().filter_map(|leg| leg.report).collect();
-        Asked {
-            answer,
-            legs,
-            upstream,
-        }
+        Asked { answer, legs, upstream }
     }
 }

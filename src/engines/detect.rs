@@ -30,12 +30,7 @@ const fn wall(
     header: Option<(&'static str, &'static str)>,
     marks: &'static [&'static str],
 ) -> Wall {
-    Wall {
-        finding,
-        statuses,
-        header,
-        marks,
-    }
+    Wall { finding, statuses, header, marks }
 }
 
 const CLOUDFLARE: Option<(&str, &str)> = Some(("server", "cloudflare"));
@@ -44,48 +39,18 @@ const WALLS: [Wall; 17] = {
     use Finding::{Captcha, Challenge, Consent};
     [
         wall(Challenge, &[], Some(("cf-mitigated", "challenge")), &[]),
-        wall(
-            Challenge,
-            &[],
-            None,
-            &["_cf_chl_opt", "/cdn-cgi/challenge-platform/"],
-        ),
-        wall(
-            Challenge,
-            &[],
-            None,
-            &["_cf_chl_enter(", "/cdn-cgi/challenge-platform/"],
-        ),
-        wall(
-            Challenge,
-            &[429, 503],
-            CLOUDFLARE,
-            &["__cf_chl_jschl_tk__="],
-        ),
+        wall(Challenge, &[], None, &["_cf_chl_opt", "/cdn-cgi/challenge-platform/"]),
+        wall(Challenge, &[], None, &["_cf_chl_enter(", "/cdn-cgi/challenge-platform/"]),
+        wall(Challenge, &[429, 503], CLOUDFLARE, &["__cf_chl_jschl_tk__="]),
         wall(Captcha, &[403], CLOUDFLARE, &["__cf_chl_captcha_tk__="]),
         wall(Challenge, &[403], CLOUDFLARE, &["class=\"cf-error-code\""]),
-        wall(
-            Captcha,
-            &[429, 503],
-            None,
-            &["https://www.google.com/recaptcha/"],
-        ),
+        wall(Captcha, &[429, 503], None, &["https://www.google.com/recaptcha/"]),
         wall(Captcha, &[], None, &["id=\"captcha-form\"", "/sorry/"]),
         wall(Consent, &[], None, &["action=\"https://consent."]),
         wall(Captcha, &[], None, &["class=\"anomaly-modal"]),
         wall(Captcha, &[], None, &["id=\"challenge-form\"", "anomaly"]),
-        wall(
-            Captcha,
-            &[],
-            None,
-            &["hcaptcha.com/1/api.js", "class=\"h-captcha\""],
-        ),
-        wall(
-            Captcha,
-            &[],
-            None,
-            &["src=\"https://geo.captcha-delivery.com/"],
-        ),
+        wall(Captcha, &[], None, &["hcaptcha.com/1/api.js", "class=\"h-captcha\""]),
+        wall(Captcha, &[], None, &["src=\"https://geo.captcha-delivery.com/"]),
         wall(Captcha, &[403], None, &["geo.captcha-delivery.com"]),
         wall(Captcha, &[], None, &["id=\"px-captcha\""]),
         wall(Challenge, &[403], None, &["Reference&#32;&#35;"]),
@@ -95,16 +60,11 @@ const WALLS: [Wall; 17] = {
 
 /// What of a wall the answer shows; only for a body that is no JSON.
 pub fn find_wall(received: &Received<'_>) -> Option<Finding> {
-    let body = received
-        .body
-        .get(..SEARCHED_BYTES_MAX)
-        .unwrap_or(received.body);
+    let body = received.body.get(..SEARCHED_BYTES_MAX).unwrap_or(received.body);
     let stands = |wall: &&Wall| {
         let has_status = wall.statuses.is_empty() || wall.statuses.contains(&received.status);
         let has_header = wall.header.is_none_or(|(name, start)| {
-            received
-                .header(name)
-                .is_some_and(|value| value.to_ascii_lowercase().starts_with(start))
+            received.header(name).is_some_and(|value| value.to_ascii_lowercase().starts_with(start))
         });
         let is_marked = |mark: &&str| memmem::find(body, mark.as_bytes()).is_some();
         has_status && has_header && wall.marks.iter().all(is_marked)
@@ -135,15 +95,9 @@ mod tests {
     use super::*;
 
     fn check(status: u16, headers: &[(&str, &str)], body: &str, expected: Option<Finding>) {
-        let headers: Vec<(String, String)> = headers
-            .iter()
-            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
-            .collect();
-        let received = Received {
-            status,
-            headers: &headers,
-            body: body.as_bytes(),
-        };
+        let headers: Vec<(String, String)> =
+            headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let received = Received { status, headers: &headers, body: body.as_bytes() };
         assert_eq!(find_wall(&received), expected, "{status} {body}");
     }
 
@@ -154,30 +108,10 @@ mod tests {
         let script = "<script src=/cdn-cgi/challenge-platform/h>";
         let platform = format!("<script>_cf_chl_opt={{}}</script>{script}");
         check(200, &[], &platform, Some(Finding::Challenge));
-        check(
-            403,
-            &[("cf-mitigated", "challenge")],
-            "<html>",
-            Some(Finding::Challenge),
-        );
-        check(
-            503,
-            FLARE,
-            "?__cf_chl_jschl_tk__=abc",
-            Some(Finding::Challenge),
-        );
-        check(
-            403,
-            FLARE,
-            "?__cf_chl_captcha_tk__=abc",
-            Some(Finding::Captcha),
-        );
-        check(
-            403,
-            FLARE,
-            "<span class=\"cf-error-code\">1020</span>",
-            Some(Finding::Challenge),
-        );
+        check(403, &[("cf-mitigated", "challenge")], "<html>", Some(Finding::Challenge));
+        check(503, FLARE, "?__cf_chl_jschl_tk__=abc", Some(Finding::Challenge));
+        check(403, FLARE, "?__cf_chl_captcha_tk__=abc", Some(Finding::Captcha));
+        check(403, FLARE, "<span class=\"cf-error-code\">1020</span>", Some(Finding::Challenge));
         check(
             503,
             &[],
@@ -190,25 +124,10 @@ mod tests {
             "<form id=\"captcha-form\" action=\"/sorry/index\">",
             Some(Finding::Captcha),
         );
-        check(
-            200,
-            &[],
-            "<form action=\"https://consent.google.fr/save\">",
-            Some(Finding::Consent),
-        );
-        check(
-            202,
-            &[],
-            "<div class=\"anomaly-modal__title\">",
-            Some(Finding::Captcha),
-        );
+        check(200, &[], "<form action=\"https://consent.google.fr/save\">", Some(Finding::Consent));
+        check(202, &[], "<div class=\"anomaly-modal__title\">", Some(Finding::Captcha));
         check(200, &[], "<div id=\"px-captcha\">", Some(Finding::Captcha));
-        check(
-            403,
-            &[],
-            "Reference&#32;&#35;18.ab",
-            Some(Finding::Challenge),
-        );
+        check(403, &[], "Reference&#32;&#35;18.ab", Some(Finding::Challenge));
     }
 
     #[test]
@@ -218,22 +137,14 @@ mod tests {
                      human</p>";
         check(200, FLARE, words, None);
         check(503, FLARE, words, None);
-        check(
-            200,
-            FLARE,
-            "<p>https://www.google.com/recaptcha/ is a service</p>",
-            None,
-        );
+        check(200, FLARE, "<p>https://www.google.com/recaptcha/ is a service</p>", None);
         check(200, &[], "<p>the variable _cf_chl_opt</p>", None);
         check(200, &[], "", None);
     }
 
     #[test]
     fn a_mark_far_down_is_not_searched_for() {
-        let page = format!(
-            "<p>{}<div id=\"px-captcha\">",
-            "x".repeat(SEARCHED_BYTES_MAX)
-        );
+        let page = format!("<p>{}<div id=\"px-captcha\">", "x".repeat(SEARCHED_BYTES_MAX));
         check(200, &[], &page, None);
     }
 
@@ -243,25 +154,13 @@ mod tests {
         let check = |location: Option<&str>, expected: Finding| {
             assert_eq!(redirect(&engine, location), expected, "{location:?}");
         };
-        check(
-            Some("https://consent.google.fr/m?continue=x"),
-            Finding::Consent,
-        );
-        check(
-            Some("https://ipv4.google.com/sorry/index?q=1"),
-            Finding::Captcha,
-        );
+        check(Some("https://consent.google.fr/m?continue=x"), Finding::Consent);
+        check(Some("https://ipv4.google.com/sorry/index?q=1"), Finding::Captcha);
         check(Some("/sp/captcha?x"), Finding::Captcha);
-        check(
-            Some("https://en.wikipedia.org/wiki/X"),
-            Finding::RedirectedAway,
-        );
+        check(Some("https://en.wikipedia.org/wiki/X"), Finding::RedirectedAway);
         check(Some("//other.example/"), Finding::RedirectedAway);
         check(Some("/search/"), Finding::Redirected);
-        check(
-            Some("https://www.engine.example/search/"),
-            Finding::Redirected,
-        );
+        check(Some("https://www.engine.example/search/"), Finding::Redirected);
         check(Some("http://["), Finding::Redirected);
         check(None, Finding::Redirected);
     }

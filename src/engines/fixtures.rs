@@ -136,9 +136,9 @@ impl Case {
     fn body(&self) -> Vec<u8> {
         let mut body = self.body_bytes.clone().unwrap_or_default();
         let text = match &self.row {
-            Some((count, row)) => self
-                .body
-                .replace("@ROWS@", &vec![row.as_str(); *count].join(",")),
+            Some((count, row)) => {
+                self.body.replace("@ROWS@", &vec![row.as_str(); *count].join(","))
+            }
             None => self.body.clone(),
         };
         body.extend_from_slice(text.as_bytes());
@@ -160,23 +160,12 @@ impl Case {
 
 fn check(adapter: &str, case: &Case) {
     let name = format!("{adapter} {}", case.name);
-    let plan = Plan {
-        may_be_empty: case.may_be_empty,
-        ..plan("rust")
-    };
+    let plan = Plan { may_be_empty: case.may_be_empty, ..plan("rust") };
     let body = case.body();
-    let received = Received {
-        status: case.status,
-        headers: &case.headers,
-        body: &body,
-    };
+    let received = Received { status: case.status, headers: &case.headers, body: &body };
     let judged = verdict::judge(&engine(adapter), &plan, &received);
     let found = (judged.verdict.name(), judged.detail);
-    assert_eq!(
-        found,
-        (case.verdict.as_str(), case.detail.as_str()),
-        "{name}"
-    );
+    assert_eq!(found, (case.verdict.as_str(), case.detail.as_str()), "{name}");
     let rest = case.retry_after_s.map(Duration::from_secs);
     assert_eq!(judged.retry_after, rest, "{name}: retry_after");
     match case.items_count {
@@ -184,11 +173,7 @@ fn check(adapter: &str, case: &Case) {
         None => assert_eq!(judged.items, case.items(), "{name}: items"),
     }
     let has_items = !judged.items.is_empty();
-    assert_eq!(
-        judged.verdict == Verdict::Valid,
-        has_items,
-        "{name}: items come with Valid alone"
-    );
+    assert_eq!(judged.verdict == Verdict::Valid, has_items, "{name}: items come with Valid alone");
 }
 
 /// The cases of one adapter.
@@ -214,15 +199,7 @@ fn every_fixture_comes_to_its_verdict() {
 
 /// The verdict on `body` with status 200, which must come with items if and only if it is valid.
 fn verdict_on(engine: &settings::Engine, body: &[u8]) -> Verdict {
-    let judged = verdict::judge(
-        engine,
-        &plan("x"),
-        &Received {
-            status: 200,
-            headers: &[],
-            body,
-        },
-    );
+    let judged = verdict::judge(engine, &plan("x"), &Received { status: 200, headers: &[], body });
     assert_eq!(judged.verdict == Verdict::Valid, !judged.items.is_empty());
     judged.verdict
 }
@@ -232,22 +209,11 @@ fn an_answer_cut_off_anywhere_is_never_valid() {
     for adapter in manifest::names() {
         let engine = engine(adapter);
         let cases = cases(adapter);
-        let full = cases
-            .iter()
-            .find(|case| case.name == "ok_full")
-            .map(Case::body);
+        let full = cases.iter().find(|case| case.name == "ok_full").map(Case::body);
         let full = full.expect("each manifest has ok_full");
-        assert_eq!(
-            verdict_on(&engine, &full),
-            Verdict::Valid,
-            "{adapter}, whole"
-        );
+        assert_eq!(verdict_on(&engine, &full), Verdict::Valid, "{adapter}, whole");
         for end in 0..full.len() {
-            assert_eq!(
-                verdict_on(&engine, &full[..end]),
-                Verdict::Malformed,
-                "{adapter} at {end}"
-            );
+            assert_eq!(verdict_on(&engine, &full[..end]), Verdict::Malformed, "{adapter} at {end}");
         }
     }
 }

@@ -77,17 +77,14 @@ impl TextHook {
 /// and obeys them: `!!w x` answers with a redirect to another site. A quoted token is a word.
 fn searxng_quote(query: &str) -> String {
     let is_gap = |c: char| c.is_whitespace() || c.is_control();
-    let words = query
-        .split(is_gap)
-        .filter(|word| !word.is_empty())
-        .map(|word| {
-            let is_command = word.starts_with(['!', ':', '<', '?']) && word.len() > 1;
-            if is_command || word.contains("!!") || word == "!" {
-                format!("\"{}\"", word.replace('"', ""))
-            } else {
-                word.to_owned()
-            }
-        });
+    let words = query.split(is_gap).filter(|word| !word.is_empty()).map(|word| {
+        let is_command = word.starts_with(['!', ':', '<', '?']) && word.len() > 1;
+        if is_command || word.contains("!!") || word == "!" {
+            format!("\"{}\"", word.replace('"', ""))
+        } else {
+            word.to_owned()
+        }
+    });
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -125,14 +122,8 @@ fn mediawiki_url(source: UrlSource<'_>) -> Option<String> {
     }
     let title = source.title.replace(' ', "_");
     let title = utf8_percent_encode(&title, TITLE).to_string();
-    let path = general("articlepath")
-        .filter(|path| path.contains("$1"))
-        .unwrap_or("/wiki/$1");
-    Some(format!(
-        "{}{}",
-        server.trim_end_matches('/'),
-        path.replace("$1", &title)
-    ))
+    let path = general("articlepath").filter(|path| path.contains("$1")).unwrap_or("/wiki/$1");
+    Some(format!("{}{}", server.trim_end_matches('/'), path.replace("$1", &title)))
 }
 
 /// `/ck/a?…&u=a1` and the address in base 64 (URL alphabet, no padding). Anything else stays.
@@ -177,9 +168,7 @@ fn base64_url(text: &str) -> Option<Vec<u8>> {
 /// what is whole is resolved, what is left of brackets, quotes and tags goes.
 fn wikitext(text: &str) -> String {
     let text = without(text, "{{", "}}", |_| "");
-    let text = without(&text, "[[", "]]", |link| {
-        link.rsplit('|').next().unwrap_or_default()
-    });
+    let text = without(&text, "[[", "]]", |link| link.rsplit('|').next().unwrap_or_default());
     let text = without(&text, "<", ">", |_| " ");
     let mut clean = text.replace("'''", "").replace("''", "");
     for mark in ["====", "===", "==", "[[", "]]", "{{", "}}"] {
@@ -224,10 +213,7 @@ mod tests {
     #[test]
     fn commands_of_searxng_are_quoted() {
         let check = |query: &str, expected: &str| assert_eq!(searxng_quote(query), expected);
-        check(
-            "private !!w :fr <1 thing",
-            "private \"!!w\" \":fr\" \"<1\" thing",
-        );
+        check("private !!w :fr <1 thing", "private \"!!w\" \":fr\" \"<1\" thing");
         check("!sa z", "\"!sa\" z");
         check("a !! b ! c", "a \"!!\" b \"!\" c");
         check("wow!! done!", "\"wow!!\" done!");
@@ -238,12 +224,7 @@ mod tests {
 
     fn wiki(title: &str, body: &Value) -> Option<String> {
         let engine = Url::parse("https://wiki.example/w/api.php").expect("a fixed address");
-        mediawiki_url(UrlSource {
-            engine: &engine,
-            body,
-            title,
-            url: None,
-        })
+        mediawiki_url(UrlSource { engine: &engine, body, title, url: None })
     }
 
     #[test]
@@ -251,20 +232,12 @@ mod tests {
         let check = |title: &str, body: Value, expected: &str| {
             assert_eq!(wiki(title, &body).as_deref(), Some(expected));
         };
-        check(
-            "C++ (language)",
-            json!({}),
-            "https://wiki.example/wiki/C%2B%2B_(language)",
-        );
+        check("C++ (language)", json!({}), "https://wiki.example/wiki/C%2B%2B_(language)");
         check("AC/DC", json!({}), "https://wiki.example/wiki/AC/DC");
         check("Café?", json!({}), "https://wiki.example/wiki/Caf%C3%A9%3F");
         let general = json!({"query": {"general": {
             "server": "//en.wiki.example", "articlepath": "/index.php?title=$1"}}});
-        check(
-            "A & B",
-            general,
-            "https://en.wiki.example/index.php?title=A_%26_B",
-        );
+        check("A & B", general, "https://en.wiki.example/index.php?title=A_%26_B");
         let nonsense = json!({"query": {"general": {"server": 4, "articlepath": "/x"}}});
         check("A", nonsense, "https://wiki.example/wiki/A");
         assert_eq!(wiki("", &json!({})), None);
@@ -288,10 +261,7 @@ mod tests {
         let check = |url: &str, expected: &str| assert_eq!(bing_unwrap(url), expected);
         let packed = "https://www.bing.com/ck/a?!&p=1&u=a1aHR0cHM6Ly9leGFtcGxlLm9yZy94P2E9Mg&ntb=1";
         check(packed, "https://example.org/x?a=2");
-        check(
-            "https://www.bing.com/ck/a?u=a1!!",
-            "https://www.bing.com/ck/a?u=a1!!",
-        );
+        check("https://www.bing.com/ck/a?u=a1!!", "https://www.bing.com/ck/a?u=a1!!");
         let other = "https://notbing.com/ck/a?u=a1aHR0cHM6Ly9leGFtcGxlLm9yZy94";
         check(other, other);
         check("no address", "no address");

@@ -95,11 +95,7 @@ pub struct Call {
 /// Runs the call and reports to `done` exactly once, even if it panics.
 pub async fn run(call: Call, leg: Leg, done: Sender<Done>) {
     let _in_flight = call.engine.enter();
-    let mut report = Report {
-        leg: call.index,
-        done,
-        is_sent: false,
-    };
+    let mut report = Report { leg: call.index, done, is_sent: false };
     let ended = exchange(&call, &leg).await;
     leg.let_go();
     let done = match ended {
@@ -124,14 +120,7 @@ impl Done {
             _ => "connection",
         };
         let (items, retry_after) = (Vec::new(), None);
-        Self {
-            leg,
-            verdict,
-            items,
-            retry_after,
-            waited: Duration::ZERO,
-            detail,
-        }
+        Self { leg, verdict, items, retry_after, waited: Duration::ZERO, detail }
     }
 }
 
@@ -153,10 +142,7 @@ impl Report {
 impl Drop for Report {
     fn drop(&mut self) {
         if !self.is_sent {
-            self.send(Done {
-                detail: "panic",
-                ..Done::without_answer(self.leg, Verdict::Failed)
-            });
+            self.send(Done { detail: "panic", ..Done::without_answer(self.leg, Verdict::Failed) });
         }
     }
 }
@@ -214,18 +200,11 @@ async fn exchange(call: &Call, leg: &Leg) -> Result<(Judged, Duration), Verdict>
 /// Judges an answer, once more against the engine's previous one.
 fn received(call: &Call, response: &client::Response) -> Judged {
     let engine = call.engine.settings();
-    let received = Received {
-        status: response.status,
-        headers: &response.headers,
-        body: &response.body,
-    };
+    let received =
+        Received { status: response.status, headers: &response.headers, body: &response.body };
     let judged = judge(engine, &call.plan, &received);
     let is_echo = judged.verdict == Verdict::Valid
-        && call
-            .engine
-            .echo
-            .borrow_mut()
-            .check(&call.plan.normalised, judged.body_hash);
+        && call.engine.echo.borrow_mut().check(&call.plan.normalised, judged.body_hash);
     if is_echo {
         return Judged {
             verdict: Verdict::Blocked,

@@ -103,10 +103,9 @@ pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
     let faults = manifest.faults();
     match faults.into_iter().next() {
         None => Ok(manifest),
-        Some((key, message)) => Err(ManifestError {
-            line: line_of(text, key),
-            message: format!("{key}: {message}"),
-        }),
+        Some((key, message)) => {
+            Err(ManifestError { line: line_of(text, key), message: format!("{key}: {message}") })
+        }
     }
 }
 
@@ -131,8 +130,7 @@ impl Manifest {
     fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = self.request.faults();
         let mut slots = Vec::new();
-        self.request
-            .each_template(&mut |template| template.slots(&mut slots));
+        self.request.each_template(&mut |template| template.slots(&mut slots));
         for slot in &slots {
             if let Slot::Value(name) = slot
                 && !self.values.contains_key(name)
@@ -164,11 +162,7 @@ impl Request {
     fn each_template<'a>(&'a self, visit: &mut dyn FnMut(&'a Template)) {
         visit(&self.path);
         let tables = [&self.query, &self.form, &self.headers];
-        tables
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .chain(&self.json)
-            .for_each(visit);
+        tables.into_iter().flat_map(BTreeMap::values).chain(&self.json).for_each(visit);
     }
 
     fn faults(&self) -> Vec<(&'static str, String)> {
@@ -185,13 +179,8 @@ impl Request {
             faults.push(("path", "takes only {value.NAME}".to_owned()));
         }
         slots.clear();
-        self.headers
-            .values()
-            .for_each(|template| template.slots(&mut slots));
-        if slots
-            .iter()
-            .any(|slot| !matches!(slot, Slot::Value(_) | Slot::ApiKey))
-        {
+        self.headers.values().for_each(|template| template.slots(&mut slots));
+        if slots.iter().any(|slot| !matches!(slot, Slot::Value(_) | Slot::ApiKey)) {
             faults.push(("headers", "take only {api_key} and {value.NAME}".to_owned()));
         }
         for name in self.spell.keys() {
@@ -205,10 +194,7 @@ impl Request {
                 .flatten()
                 .all(|pattern| pattern.contains("{domain}"))
         {
-            faults.push((
-                "sites",
-                "`include` and `exclude` must have {domain} in them".to_owned(),
-            ));
+            faults.push(("sites", "`include` and `exclude` must have {domain} in them".to_owned()));
         }
         faults
     }
@@ -308,10 +294,7 @@ url = ["/u"]
     #[test]
     fn every_manifest_of_the_documentation_parses() {
         let text = include_str!("../../docs/engines.md");
-        let blocks = text
-            .split("```toml\n")
-            .skip(1)
-            .filter_map(|rest| rest.split("```").next());
+        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
         let mut count = 0;
         for block in blocks {
             count += 1;
@@ -323,46 +306,18 @@ url = ["/u"]
     #[test]
     fn an_error_names_its_line_and_the_nearest_key() {
         parse(SMALL).expect("the small manifest is right");
-        check(
-            "method =",
-            "methud =",
-            "line 6: methud: unknown; did you mean \"method\"?",
-        );
-        check(
-            "\"GET\"",
-            "\"GOT\"",
-            "line 6: GOT: unknown; did you mean \"GET\"?",
-        );
-        check(
-            "{query}",
-            "{qurey}",
-            "line 9: unknown placeholder {qurey}; did you mean \"query\"?",
-        );
+        check("method =", "methud =", "line 6: methud: unknown; did you mean \"method\"?");
+        check("\"GET\"", "\"GOT\"", "line 6: GOT: unknown; did you mean \"GET\"?");
+        check("{query}", "{qurey}", "line 9: unknown placeholder {qurey}; did you mean \"query\"?");
         check(
             "\"/r\"",
             "\"r\"",
             "line 11: `r` is no JSON pointer: it must be empty or start with /",
         );
-        check(
-            "[values]\nindex = \"\"",
-            "",
-            "values: `index` is used and not declared",
-        );
-        check(
-            "url = [\"/u\"]",
-            "",
-            "line 12: fields: needs `url`, or `answer.url_hook`",
-        );
-        check(
-            "/s\"",
-            "/{query}\"",
-            "line 7: path: takes only {value.NAME}",
-        );
-        check(
-            "[answer]",
-            "[answer",
-            "line 10: unclosed table, expected `]`",
-        );
+        check("[values]\nindex = \"\"", "", "values: `index` is used and not declared");
+        check("url = [\"/u\"]", "", "line 12: fields: needs `url`, or `answer.url_hook`");
+        check("/s\"", "/{query}\"", "line 7: path: takes only {value.NAME}");
+        check("[answer]", "[answer", "line 10: unclosed table, expected `]`");
     }
 
     #[test]

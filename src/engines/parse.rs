@@ -44,9 +44,7 @@ impl TryFrom<String> for Pointer {
             return Ok(Self(Vec::new()));
         }
         let Some(rest) = text.strip_prefix('/') else {
-            return Err(format!(
-                "`{text}` is no JSON pointer: it must be empty or start with /"
-            ));
+            return Err(format!("`{text}` is no JSON pointer: it must be empty or start with /"));
         };
         let unescape = |step: &str| step.replace("~1", "/").replace("~0", "~");
         Ok(Self(rest.split('/').map(unescape).collect()))
@@ -108,19 +106,14 @@ fn walk<'v>(steps: &[String], value: &'v Value, found: &mut Vec<&'v Value>) {
     };
     match value {
         Value::Array(list) if step == "*" => {
-            list.iter()
-                .take(FOUND_MAX)
-                .for_each(|item| walk(rest, item, found));
+            list.iter().take(FOUND_MAX).for_each(|item| walk(rest, item, found));
         }
         Value::Array(list) => {
             let item = step.parse::<usize>().ok().and_then(|index| list.get(index));
             item.into_iter().for_each(|item| walk(rest, item, found));
         }
         Value::Object(table) => {
-            table
-                .get(step)
-                .into_iter()
-                .for_each(|item| walk(rest, item, found));
+            table.get(step).into_iter().for_each(|item| walk(rest, item, found));
         }
         _ => {}
     }
@@ -137,22 +130,14 @@ impl Test {
             return found.is_some_and(is_filled) == filled;
         }
         if let Some(limit) = self.above {
-            return found
-                .and_then(Value::as_f64)
-                .is_some_and(|number| number > limit);
+            return found.and_then(Value::as_f64).is_some_and(|number| number > limit);
         }
         let Some(text) = found.and_then(as_text) else {
             return false;
         };
         self.equals.contains(&text)
-            || self
-                .starts_with
-                .iter()
-                .any(|start| text.starts_with(start.as_str()))
-            || self
-                .contains
-                .iter()
-                .any(|part| text.contains(part.as_str()))
+            || self.starts_with.iter().any(|start| text.starts_with(start.as_str()))
+            || self.contains.iter().any(|part| text.contains(part.as_str()))
     }
 }
 
@@ -184,9 +169,7 @@ impl TryFrom<String> for DateFormat {
             "iso" => Ok(Self::Iso),
             "unix" => Ok(Self::Unix),
             pattern if pattern.contains('%') => Ok(Self::Pattern(text)),
-            _ => Err(format!(
-                "`{text}` is no date format: \"iso\", \"unix\" or a pattern with %"
-            )),
+            _ => Err(format!("`{text}` is no date format: \"iso\", \"unix\" or a pattern with %")),
         }
     }
 }
@@ -201,23 +184,14 @@ impl DateFormat {
                 .ok()
                 .or_else(|| utc(text.parse::<civil::DateTime>().ok()?)),
             Self::Unix => {
-                let number = text
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|number| number.is_finite())?;
-                let seconds = if number.abs() >= 1e11 {
-                    number / 1000.0
-                } else {
-                    number
-                };
+                let number = text.parse::<f64>().ok().filter(|number| number.is_finite())?;
+                let seconds = if number.abs() >= 1e11 { number / 1000.0 } else { number };
                 Timestamp::from_second(seconds as i64).ok()
             }
             Self::Pattern(pattern) => {
                 let broken_down = strtime::parse(pattern, text).ok()?;
                 let date = broken_down.to_date().ok()?;
-                utc(broken_down
-                    .to_datetime()
-                    .unwrap_or_else(|_| date.at(0, 0, 0, 0)))
+                utc(broken_down.to_datetime().unwrap_or_else(|_| date.at(0, 0, 0, 0)))
             }
         }?;
         let whole = timestamp.checked_sub(SignedDuration::from_nanos(
@@ -278,9 +252,7 @@ pub fn list<'v>(manifest: &Manifest, body: &'v Value) -> List<'v> {
 pub fn rows(manifest: &Manifest, engine: &Url, body: &Value, list: &[Value]) -> Rows {
     let mut rows = Rows::default();
     let shape = &manifest.answer;
-    let results = list
-        .iter()
-        .filter(|row| shape.rows.iter().all(|test| test.holds(row)));
+    let results = list.iter().filter(|row| shape.rows.iter().all(|test| test.holds(row)));
     for row in results.take(ROWS_MAX) {
         rows.count += 1;
         let item = read_row(manifest, engine, body, row);
@@ -306,12 +278,9 @@ fn read_row(manifest: &Manifest, engine: &Url, body: &Value, row: &Value) -> Ite
     let raw_title = first_text(&fields.title, row).unwrap_or_default();
     let raw_url = first_text(&fields.url, row);
     let url = match shape.url_hook {
-        Some(hook) => hook.apply(UrlSource {
-            engine,
-            body,
-            title: &raw_title,
-            url: raw_url.as_deref(),
-        }),
+        Some(hook) => {
+            hook.apply(UrlSource { engine, body, title: &raw_title, url: raw_url.as_deref() })
+        }
         None => raw_url,
     };
     let snippet = first_text(&fields.snippet, row).unwrap_or_default();
@@ -323,12 +292,8 @@ fn read_row(manifest: &Manifest, engine: &Url, body: &Value, row: &Value) -> Ite
             Some(hook) => hook.apply(&snippet),
             None => snippet,
         },
-        published_date: first_text(&fields.published_date, row).and_then(|text| {
-            shape
-                .date_formats
-                .iter()
-                .find_map(|format| format.read(&text))
-        }),
+        published_date: first_text(&fields.published_date, row)
+            .and_then(|text| shape.date_formats.iter().find_map(|format| format.read(&text))),
         image: first_text(&fields.image, row).and_then(|url| web_address(&url)),
         score: first_text(&fields.score, row)
             .and_then(|text| text.parse::<f64>().ok())
@@ -352,11 +317,8 @@ fn web_address(url: &str) -> Option<String> {
         return None;
     }
     let is_tame = |c: char| !c.is_control() && !c.is_whitespace() && !is_invisible(c);
-    let shown: Cow<'_, str> = if url.chars().all(is_tame) {
-        url.into()
-    } else {
-        String::from(parsed).into()
-    };
+    let shown: Cow<'_, str> =
+        if url.chars().all(is_tame) { url.into() } else { String::from(parsed).into() };
     Some(shown.into_owned())
 }
 
@@ -400,22 +362,10 @@ mod tests {
             assert_eq!(format.read(text).as_deref(), expected, "{text}");
         };
         check("iso", "2026-08-01T10:00:00", Some("2026-08-01T10:00:00Z"));
-        check(
-            "iso",
-            "2026-08-01T10:00:00+02:00",
-            Some("2026-08-01T08:00:00Z"),
-        );
-        check(
-            "iso",
-            "2023-11-16T01:36:32.547Z",
-            Some("2023-11-16T01:36:32Z"),
-        );
+        check("iso", "2026-08-01T10:00:00+02:00", Some("2026-08-01T08:00:00Z"));
+        check("iso", "2023-11-16T01:36:32.547Z", Some("2023-11-16T01:36:32Z"));
         check("iso", "2026-08-01", Some("2026-08-01T00:00:00Z"));
-        check(
-            "iso",
-            "1969-12-31T23:59:58.5Z",
-            Some("1969-12-31T23:59:58Z"),
-        );
+        check("iso", "1969-12-31T23:59:58.5Z", Some("1969-12-31T23:59:58Z"));
         check("iso", "3 days ago", None);
         check("unix", "1695037500", Some("2023-09-18T11:45:00Z"));
         check("unix", "1695037500000", Some("2023-09-18T11:45:00Z"));
@@ -430,10 +380,7 @@ mod tests {
         let check = |url: &str, expected: Option<&str>| {
             assert_eq!(web_address(url).as_deref(), expected, "{url}");
         };
-        check(
-            "https://Example.org/A?b#c",
-            Some("https://Example.org/A?b#c"),
-        );
+        check("https://Example.org/A?b#c", Some("https://Example.org/A?b#c"));
         check(" http://example.org ", Some("http://example.org"));
         check("javascript:alert(1)", None);
         check("ftp://example.org/", None);
@@ -441,14 +388,8 @@ mod tests {
         check("example.org", None);
         check("https://", None);
         check("https://example.org/a b", Some("https://example.org/a%20b"));
-        check(
-            "https://example.org/\u{202e}gpj.exe",
-            Some("https://example.org/%E2%80%AEgpj.exe"),
-        );
-        check(
-            &format!("https://example.org/{}", "x".repeat(URL_BYTES_MAX)),
-            None,
-        );
+        check("https://example.org/\u{202e}gpj.exe", Some("https://example.org/%E2%80%AEgpj.exe"));
+        check(&format!("https://example.org/{}", "x".repeat(URL_BYTES_MAX)), None);
     }
 
     #[test]

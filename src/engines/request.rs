@@ -20,11 +20,7 @@ use crate::model::{Plan, SafeSearch, TimeRange};
 /// Sent where a manifest names no other.
 const USER_AGENT: &str = concat!("hedgerow/", env!("CARGO_PKG_VERSION"));
 /// RFC 3986 §2.3: what is never encoded.
-const PARAMETER: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~');
+const PARAMETER: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const PATH: &AsciiSet = &PARAMETER.remove(b'/');
 
 /// One call, but for what the connection adds (`Host`, `Content-Length`).
@@ -58,10 +54,7 @@ pub fn build(engine: &settings::Engine, plan: &Plan) -> Upstream {
         target.push_str(&parameters);
     }
     let (content_type, body) = match &request.json {
-        Some(json) => (
-            Some("application/json"),
-            json.fill(&value_of).to_string().into_bytes(),
-        ),
+        Some(json) => (Some("application/json"), json.fill(&value_of).to_string().into_bytes()),
         None if request.form.is_empty() => (None, Vec::new()),
         None => {
             let form = encode(&request.form, &value_of);
@@ -69,12 +62,7 @@ pub fn build(engine: &settings::Engine, plan: &Plan) -> Upstream {
         }
     };
     let headers = headers(manifest, content_type, &value_of);
-    Upstream {
-        method: request.method.name(),
-        target,
-        headers,
-        body,
-    }
+    Upstream { method: request.method.name(), target, headers, body }
 }
 
 /// The value of `Host`: the port only where it is not the scheme's own (RFC 9110 §7.2).
@@ -143,15 +131,11 @@ fn value_of(engine: &settings::Engine, plan: &Plan, query: &str, slot: &Slot) ->
             0 => plan.bucket.into(),
             count_max => plan.bucket.min(count_max).into(),
         },
-        Slot::Country => plan.country.map_or(Value::Null, |code| {
-            String::from_utf8_lossy(&code).into_owned().into()
-        }),
+        Slot::Country => plan
+            .country
+            .map_or(Value::Null, |code| String::from_utf8_lossy(&code).into_owned().into()),
         Slot::Lang => plan.lang.clone().into(),
-        Slot::Language => plan
-            .lang
-            .as_deref()
-            .and_then(|tag| tag.split('-').next())
-            .into(),
+        Slot::Language => plan.lang.as_deref().and_then(|tag| tag.split('-').next()).into(),
         Slot::Locale => locale(plan).into(),
         Slot::TimeRange => plan.time_range.map(time_range_name).into(),
         Slot::SafeSearch => safe_search_name(plan.safe_search).into(),
@@ -160,10 +144,7 @@ fn value_of(engine: &settings::Engine, plan: &Plan, query: &str, slot: &Slot) ->
         Slot::IncludeMedia => plan.include_media.into(),
         Slot::ApiKey => engine.api_key.as_ref().map(settings::Secret::reveal).into(),
         Slot::Value(name) => {
-            let given = engine
-                .values
-                .get(name)
-                .or_else(|| manifest.values.get(name));
+            let given = engine.values.get(name).or_else(|| manifest.values.get(name));
             given.filter(|value| !value.is_empty()).cloned().into()
         }
     };
@@ -174,11 +155,7 @@ fn value_of(engine: &settings::Engine, plan: &Plan, query: &str, slot: &Slot) ->
 }
 
 fn list_value(domains: &[String]) -> Value {
-    if domains.is_empty() {
-        Value::Null
-    } else {
-        domains.into()
-    }
+    if domains.is_empty() { Value::Null } else { domains.into() }
 }
 
 const fn time_range_name(range: TimeRange) -> &'static str {
@@ -205,10 +182,7 @@ fn locale(plan: &Plan) -> Option<String> {
     let language = subtags.next()?;
     let is_region = |subtag: &&str| subtag.len() == 2 && subtag.is_ascii();
     let region = subtags.find(is_region).map(str::to_ascii_uppercase);
-    let country = || {
-        plan.country
-            .map(|code| String::from_utf8_lossy(&code).into_owned())
-    };
+    let country = || plan.country.map(|code| String::from_utf8_lossy(&code).into_owned());
     match region.or_else(country) {
         Some(region) => Some(format!("{language}-{region}")),
         None => Some(language.to_owned()),
@@ -243,10 +217,7 @@ fn spell(spelling: &Spelling, raw: Value) -> Value {
         }
         rest = ours.rsplit_once('-').map(|(shorter, _)| shorter);
     }
-    spelling
-        .absent
-        .as_ref()
-        .map_or(Value::Null, |Scalar(value)| value.clone())
+    spelling.absent.as_ref().map_or(Value::Null, |Scalar(value)| value.clone())
 }
 
 /// The question as this engine gets it: `site:` words as it knows them, then its hooks, then its
@@ -256,9 +227,7 @@ fn query_text(manifest: &Manifest, plan: &Plan) -> String {
     let is_site = |word: &&str| {
         let domain = |prefix: &str| {
             let start = word.get(..prefix.len())?;
-            start
-                .eq_ignore_ascii_case(prefix)
-                .then(|| word.get(prefix.len()..))?
+            start.eq_ignore_ascii_case(prefix).then(|| word.get(prefix.len()..))?
         };
         let is_in = |list: &[String], domain: Option<&str>| {
             domain.is_some_and(|domain| list.iter().any(|d| d.eq_ignore_ascii_case(domain)))
@@ -266,20 +235,13 @@ fn query_text(manifest: &Manifest, plan: &Plan) -> String {
         is_in(&plan.include_domains, domain("site:"))
             || is_in(&plan.exclude_domains, domain("-site:"))
     };
-    let words: Vec<&str> = plan
-        .normalised
-        .split_whitespace()
-        .filter(|word| !is_site(word))
-        .collect();
+    let words: Vec<&str> =
+        plan.normalised.split_whitespace().filter(|word| !is_site(word)).collect();
     let mut query = words.join(" ");
     for hook in &manifest.request.query_hooks {
         query = hook.apply(&query);
     }
-    let sites = manifest
-        .request
-        .sites
-        .as_ref()
-        .map(|sites| sites_text(sites, plan));
+    let sites = manifest.request.sites.as_ref().map(|sites| sites_text(sites, plan));
     let sites = sites.unwrap_or_default();
     let left = |cap: usize, used: usize| match cap {
         0 => usize::MAX,
@@ -288,11 +250,7 @@ fn query_text(manifest: &Manifest, plan: &Plan) -> String {
     let characters_max = left(caps.query_characters_max, sites.chars().count());
     let words_max = left(caps.query_words_max, sites.split_whitespace().count());
     let mut text = cut(&query, characters_max, words_max).to_owned();
-    text.push_str(if text.is_empty() {
-        sites.trim_start()
-    } else {
-        &sites
-    });
+    text.push_str(if text.is_empty() { sites.trim_start() } else { &sites });
     text
 }
 
@@ -301,21 +259,14 @@ fn sites_text(sites: &Sites, plan: &Plan) -> String {
     let mut text = String::new();
     let fits = |domains: &[String]| (1..=sites.domains_max).contains(&domains.len());
     if fits(&plan.include_domains) {
-        let words: Vec<String> = plan
-            .include_domains
-            .iter()
-            .map(|d| sites.include.replace("{domain}", d))
-            .collect();
+        let words: Vec<String> =
+            plan.include_domains.iter().map(|d| sites.include.replace("{domain}", d)).collect();
         match words.as_slice() {
             [word] => text = format!(" {word}"),
             _ => text = format!(" ({})", words.join(&sites.join)),
         }
     }
-    if let Some(exclude) = sites
-        .exclude
-        .as_ref()
-        .filter(|_| fits(&plan.exclude_domains))
-    {
+    if let Some(exclude) = sites.exclude.as_ref().filter(|_| fits(&plan.exclude_domains)) {
         for domain in &plan.exclude_domains {
             text.push(' ');
             text.push_str(&exclude.replace("{domain}", domain));
@@ -462,21 +413,14 @@ mod tests {
         check("überlänge", 4, 9, "über");
         check("", 4, 9, "");
         let long = body("tavily", &"wörter ".repeat(200), |_| ());
-        assert_eq!(
-            long["query"].as_str().map(|text| text.chars().count()),
-            Some(398)
-        );
+        assert_eq!(long["query"].as_str().map(|text| text.chars().count()), Some(398));
     }
 
     #[test]
     fn the_key_is_sent_where_the_engine_wants_it_and_nowhere_else() {
         let check = |adapter: &str, name: &str, expected: &str| {
             let call = build(&engine(adapter), &plan("x"));
-            let sent: Vec<_> = call
-                .headers
-                .iter()
-                .filter(|(_, v)| v.contains("sesame"))
-                .collect();
+            let sent: Vec<_> = call.headers.iter().filter(|(_, v)| v.contains("sesame")).collect();
             assert_eq!(sent, [&(name.to_owned(), expected.to_owned())], "{adapter}");
             assert!(!call.target.contains("sesame"));
         };
@@ -490,20 +434,13 @@ mod tests {
         for adapter in crate::engines::manifest::names() {
             let call = build(&engine(adapter), &plan("x"));
             let value = |name: &str| {
-                call.headers
-                    .iter()
-                    .find(|(n, _)| n == name)
-                    .map(|(_, value)| value.as_str())
+                call.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
             };
             assert_eq!(value("Accept"), Some("application/json"), "{adapter}");
             assert_eq!(value("Accept-Encoding"), Some("gzip"), "{adapter}");
             assert!(value("User-Agent").is_some_and(|name| name.starts_with("hedgerow")));
             assert_eq!(call.method == "POST", !call.body.is_empty(), "{adapter}");
-            assert!(
-                call.target.starts_with('/') && call.target.is_ascii(),
-                "{}",
-                call.target
-            );
+            assert!(call.target.starts_with('/') && call.target.is_ascii(), "{}", call.target);
         }
     }
 
@@ -511,20 +448,11 @@ mod tests {
     fn the_base_path_and_values_make_the_path() {
         let mut searxng = engine("searxng");
         searxng.url = Url::parse("http://127.0.0.1:1/meta/?ignored=1").expect("an address");
-        assert!(
-            build(&searxng, &plan("x"))
-                .target
-                .starts_with("/meta/search?")
-        );
+        assert!(build(&searxng, &plan("x")).target.starts_with("/meta/search?"));
         let mut opensearch = engine("opensearch");
-        opensearch
-            .values
-            .insert("index".to_owned(), "web pages/ü?".to_owned());
+        opensearch.values.insert("index".to_owned(), "web pages/ü?".to_owned());
         let target = build(&opensearch, &plan("x")).target;
-        assert!(
-            target.starts_with("/web%20pages/%C3%BC%3F/_search?"),
-            "{target}"
-        );
+        assert!(target.starts_with("/web%20pages/%C3%BC%3F/_search?"), "{target}");
     }
 
     #[test]
@@ -543,10 +471,6 @@ mod tests {
         let mut brave = engine("brave");
         brave.api_key = Some(settings::Secret::new("a\r\nX-Evil: 1".to_owned()));
         let call = build(&brave, &plan("x"));
-        assert!(
-            call.headers
-                .iter()
-                .all(|(_, value)| !value.contains(['\r', '\n']))
-        );
+        assert!(call.headers.iter().all(|(_, value)| !value.contains(['\r', '\n'])));
     }
 }

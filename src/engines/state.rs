@@ -89,10 +89,7 @@ impl EngineState {
 
     /// Whether it serves `plan` at all.
     pub fn serves(&self, plan: &Plan) -> bool {
-        let is_wanted = plan
-            .engines
-            .as_ref()
-            .is_none_or(|wanted| wanted.contains(&self.id));
+        let is_wanted = plan.engines.as_ref().is_none_or(|wanted| wanted.contains(&self.id));
         is_wanted && self.settings().endpoints[plan.endpoint.index()]
     }
 
@@ -100,18 +97,10 @@ impl EngineState {
     pub fn admit(&self, now: Instant, draw: f64) -> Admission {
         let rests_until = self.rests_until.get();
         if rests_until > now {
-            return Admission::Refused {
-                retry_at: rests_until,
-            };
+            return Admission::Refused { retry_at: rests_until };
         }
-        if self
-            .settings()
-            .in_flight_max
-            .is_some_and(|most| self.load() >= most)
-        {
-            return Admission::Refused {
-                retry_at: now + Duration::from_secs(1),
-            };
+        if self.settings().in_flight_max.is_some_and(|most| self.load() >= most) {
+            return Admission::Refused { retry_at: now + Duration::from_secs(1) };
         }
         self.breaker.borrow_mut().admit(now, draw)
     }
@@ -171,11 +160,7 @@ impl EngineState {
     /// make it says nothing about the engine.
     pub fn learn(&self, observed: &Observed, now: Instant) {
         let is_valid = observed.verdict.is_valid();
-        let sample = if is_valid {
-            Sample::Exact
-        } else {
-            Sample::Censored
-        };
+        let sample = if is_valid { Sample::Exact } else { Sample::Censored };
         let was_given_time = observed.given * 2 >= self.settings.deadline.total;
         let is_evidence = match observed.verdict {
             Verdict::Timeout => was_given_time,
@@ -188,9 +173,7 @@ impl EngineState {
             of_class.borrow_mut().record(now, observed.took, sample);
         }
         if is_evidence {
-            self.score
-                .borrow_mut()
-                .observe(now, observed.took, is_valid);
+            self.score.borrow_mut().observe(now, observed.took, is_valid);
         }
         let outcome = match (is_evidence, is_valid) {
             (false, _) => Outcome::Neutral,
@@ -201,8 +184,7 @@ impl EngineState {
             self.breaker.borrow_mut().observe(now, generation, outcome);
         }
         if let Some(rest) = observed.retry_after {
-            self.rests_until
-                .set(self.rests_until.get().max(now + rest.min(REST_MAX)));
+            self.rests_until.set(self.rests_until.get().max(now + rest.min(REST_MAX)));
         }
     }
 

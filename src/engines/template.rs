@@ -61,10 +61,7 @@ impl Slot {
     /// # Errors
     /// A message with the nearest known name.
     pub fn named(name: &str) -> Result<Self, String> {
-        if let Some(value) = name
-            .strip_prefix("value.")
-            .filter(|value| !value.is_empty())
-        {
+        if let Some(value) = name.strip_prefix("value.").filter(|value| !value.is_empty()) {
             return Ok(Self::Value(value.to_owned()));
         }
         let known = SLOTS.iter().find(|(known, _)| *known == name);
@@ -116,11 +113,9 @@ impl TryFrom<toml::Value> for Template {
             toml::Value::Float(number) => Self::Fixed(number.into()),
             toml::Value::Boolean(flag) => Self::Fixed(flag.into()),
             toml::Value::Datetime(_) => return Err("a date must be written as a text".to_owned()),
-            toml::Value::Array(list) => Self::List(
-                list.into_iter()
-                    .map(Self::try_from)
-                    .collect::<Result<_, _>>()?,
-            ),
+            toml::Value::Array(list) => {
+                Self::List(list.into_iter().map(Self::try_from).collect::<Result<_, _>>()?)
+            }
             toml::Value::Table(table) => Self::Table(
                 table
                     .into_iter()
@@ -192,12 +187,7 @@ pub fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Object(_) => None,
         Value::String(text) => Some(text.clone()),
-        Value::Array(list) => Some(
-            list.iter()
-                .filter_map(as_text)
-                .collect::<Vec<_>>()
-                .join(","),
-        ),
+        Value::Array(list) => Some(list.iter().filter_map(as_text).collect::<Vec<_>>().join(",")),
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
     }
 }
@@ -283,10 +273,7 @@ mod tests {
 
     #[test]
     fn a_list_is_spliced_into_a_list_and_joined_in_a_text() {
-        check(
-            r#"x = ["{include_domains}", "c.org"]"#,
-            json!(["a.org", "b.org", "c.org"]),
-        );
+        check(r#"x = ["{include_domains}", "c.org"]"#, json!(["a.org", "b.org", "c.org"]));
         check(r#"x = "{include_domains}""#, json!(["a.org", "b.org"]));
         check(r#"x = "in:{include_domains}""#, json!("in:a.org,b.org"));
     }
@@ -297,9 +284,6 @@ mod tests {
         assert!(parts("query}").is_err());
         assert!(parts("{}").is_err());
         assert!(parts("{value.}").is_err());
-        assert_eq!(
-            parts("{value.a}"),
-            Ok(vec![Part::Slot(Slot::Value("a".to_owned()))])
-        );
+        assert_eq!(parts("{value.a}"), Ok(vec![Part::Slot(Slot::Value("a".to_owned()))]));
     }
 }

@@ -41,10 +41,7 @@ pub struct Received<'a> {
 impl<'a> Received<'a> {
     /// The first field of that name, trimmed.
     pub fn header(&self, lower_case_name: &str) -> Option<&'a str> {
-        let field = self
-            .headers
-            .iter()
-            .find(|(name, _)| name == lower_case_name)?;
+        let field = self.headers.iter().find(|(name, _)| name == lower_case_name)?;
         Some(field.1.trim())
     }
 }
@@ -149,13 +146,7 @@ impl Finding {
 impl Judged {
     fn of(finding: Finding) -> Self {
         let (detail, verdict) = finding.name_and_verdict();
-        Self {
-            verdict,
-            items: Vec::new(),
-            retry_after: None,
-            detail,
-            body_hash: 0,
-        }
+        Self { verdict, items: Vec::new(), retry_after: None, detail, body_hash: 0 }
     }
 }
 
@@ -172,11 +163,7 @@ pub fn judge(engine: &settings::Engine, plan: &Plan, received: &Received<'_>) ->
     }
     let Some(body) = json else {
         let is_html = received.body.trim_ascii_start().starts_with(b"<");
-        return Judged::of(if is_html {
-            Finding::Html
-        } else {
-            Finding::NotJson
-        });
+        return Judged::of(if is_html { Finding::Html } else { Finding::NotJson });
     };
     let list = match parse::list(&engine.manifest, &body) {
         parse::List::Rows(rows) => rows,
@@ -194,16 +181,8 @@ pub fn judge(engine: &settings::Engine, plan: &Plan, received: &Received<'_>) ->
         return Judged::of(Finding::RowsIncomplete);
     }
     let is_partial = judge.partial.iter().any(|test| test.holds(&body));
-    let finding = if is_partial {
-        Finding::Partial
-    } else {
-        Finding::Whole
-    };
-    Judged {
-        body_hash: hash(&rows.items),
-        items: rows.items,
-        ..Judged::of(finding)
-    }
+    let finding = if is_partial { Finding::Partial } else { Finding::Whole };
+    Judged { body_hash: hash(&rows.items), items: rows.items, ..Judged::of(finding) }
 }
 
 /// The tests that need no JSON; gives the body's JSON, if it is that.
@@ -295,13 +274,8 @@ impl Judged {
             _ => None,
         });
         let asked = asked_rest(judge, received, json);
-        let rest = asked
-            .or(implied_s.map(Duration::from_secs))
-            .map(|rest| rest.min(REST_MAX));
-        Self {
-            retry_after: rest,
-            ..self
-        }
+        let rest = asked.or(implied_s.map(Duration::from_secs)).map(|rest| rest.min(REST_MAX));
+        Self { retry_after: rest, ..self }
     }
 }
 
@@ -314,18 +288,10 @@ fn asked_rest(judge: &Judge, received: &Received<'_>, json: Option<&Value>) -> O
             Some(Duration::from_secs(rest_s.try_into().ok()?))
         })
     };
-    let from_headers = || {
-        judge
-            .retry_after
-            .iter()
-            .find_map(|name| windows(received, name))
-    };
+    let from_headers = || judge.retry_after.iter().find_map(|name| windows(received, name));
     let from_body = || {
         let json = json?;
-        judge
-            .retry_after_at
-            .iter()
-            .find_map(|at| seconds(&at.text(json)?))
+        judge.retry_after_at.iter().find_map(|at| seconds(&at.text(json)?))
     };
     standard().or_else(from_headers).or_else(from_body)
 }
@@ -338,31 +304,16 @@ fn seconds(text: &str) -> Option<Duration> {
 
 /// An HTTP date in seconds since 1970.
 fn date_s(text: &str) -> Option<i64> {
-    rfc2822::DateTimeParser::new()
-        .parse_timestamp(text)
-        .ok()
-        .map(jiff::Timestamp::as_second)
+    rfc2822::DateTimeParser::new().parse_timestamp(text).ok().map(jiff::Timestamp::as_second)
 }
 
 /// A list of resets, one per window, beside the list of what remains in each: the longest reset of
 /// a window with nothing left, or else the shortest.
 fn windows(received: &Received<'_>, name: &str) -> Option<Duration> {
-    let resets: Vec<Duration> = received
-        .header(name)?
-        .split(',')
-        .filter_map(seconds)
-        .collect();
-    let remaining = received
-        .header(&name.replace("reset", "remaining"))
-        .unwrap_or_default();
-    let spent = resets
-        .iter()
-        .zip(remaining.split(','))
-        .filter(|(_, left)| left.trim() == "0");
-    spent
-        .map(|(reset, _)| *reset)
-        .max()
-        .or_else(|| resets.iter().copied().min())
+    let resets: Vec<Duration> = received.header(name)?.split(',').filter_map(seconds).collect();
+    let remaining = received.header(&name.replace("reset", "remaining")).unwrap_or_default();
+    let spent = resets.iter().zip(remaining.split(',')).filter(|(_, left)| left.trim() == "0");
+    spent.map(|(reset, _)| *reset).max().or_else(|| resets.iter().copied().min())
 }
 
 /// The same for the same items on every machine and in every run.
@@ -394,19 +345,14 @@ impl Echo {
         if body_hash == 0 {
             return false;
         }
-        let question: BTreeSet<String> = normalised
-            .split_whitespace()
-            .map(str::to_lowercase)
-            .collect();
+        let question: BTreeSet<String> =
+            normalised.split_whitespace().map(str::to_lowercase).collect();
         let common = question.intersection(&self.question).count();
         let smaller = question.len().min(self.question.len());
         let all = question.len() + self.question.len() - common;
         let is_alike = common == smaller || common * 2 >= all;
         let is_repeated = body_hash == self.body_hash && !is_alike;
-        *self = Self {
-            question,
-            body_hash,
-        };
+        *self = Self { question, body_hash };
         is_repeated
     }
 }
@@ -423,39 +369,20 @@ mod tests {
             assert_eq!(found, expected, "{questions:?}");
         };
         check(
-            &[
-                ("first question", 7),
-                ("second question", 7),
-                ("third question", 7),
-            ],
+            &[("first question", 7), ("second question", 7), ("third question", 7)],
             &[false, true, true],
         );
-        check(
-            &[("first question", 7), ("second question", 8)],
-            &[false, false],
-        );
-        check(
-            &[("first question", 7), ("first question", 7)],
-            &[false, false],
-        );
-        check(
-            &[("rust http", 7), ("HTTP rust", 7), ("rust http crate", 7)],
-            &[false; 3],
-        );
+        check(&[("first question", 7), ("second question", 8)], &[false, false]);
+        check(&[("first question", 7), ("first question", 7)], &[false, false]);
+        check(&[("rust http", 7), ("HTTP rust", 7), ("rust http crate", 7)], &[false; 3]);
         check(&[("a b c", 7), ("a b d", 7)], &[false, false]);
         check(&[("first", 0), ("second", 0)], &[false, false]);
-        check(
-            &[("first", 7), ("other", 0), ("second", 7)],
-            &[false, false, true],
-        );
+        check(&[("first", 7), ("other", 0), ("second", 7)], &[false, false, true]);
     }
 
     #[test]
     fn few_items_say_nothing_and_more_say_the_same_each_time() {
-        let item = |n: usize| Item {
-            url: format!("https://h{n}.example/"),
-            ..Item::default()
-        };
+        let item = |n: usize| Item { url: format!("https://h{n}.example/"), ..Item::default() };
         let items: Vec<Item> = (0..4).map(item).collect();
         assert_eq!(hash(&items[..2]), 0);
         assert_ne!(hash(&items[..3]), 0);
@@ -465,23 +392,13 @@ mod tests {
 
     /// The rest of a 429 of Brave with these headers.
     fn check_rest(headers: &[(&str, &str)], expected_s: u64) {
-        let headers: Vec<(String, String)> = headers
-            .iter()
-            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
-            .collect();
-        let received = Received {
-            status: 429,
-            headers: &headers,
-            body: b"{}",
-        };
+        let headers: Vec<(String, String)> =
+            headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let received = Received { status: 429, headers: &headers, body: b"{}" };
         let engine = crate::engines::fixtures::engine("brave");
         let judged = judge(&engine, &crate::engines::fixtures::plan("x"), &received);
         assert_eq!(judged.verdict, Verdict::Throttled);
-        assert_eq!(
-            judged.retry_after,
-            Some(Duration::from_secs(expected_s)),
-            "{headers:?}"
-        );
+        assert_eq!(judged.retry_after, Some(Duration::from_secs(expected_s)), "{headers:?}");
     }
 
     #[test]
@@ -498,13 +415,7 @@ mod tests {
         check_rest(&[reset, ("x-ratelimit-remaining", "1, 0")], 389);
         check_rest(&[], REST_THROTTLED_S);
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
-        check_rest(
-            &[("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT"), date],
-            60,
-        );
-        check_rest(
-            &[("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT")],
-            REST_THROTTLED_S,
-        );
+        check_rest(&[("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT"), date], 60);
+        check_rest(&[("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT")], REST_THROTTLED_S);
     }
 }

@@ -27,11 +27,7 @@ impl Month {
 
     /// Credits used in this month, of a word.
     fn used(self, word: u64) -> u64 {
-        if word >> USED_BITS == u64::from(self.0) {
-            word & USED_MAX
-        } else {
-            0
-        }
+        if word >> USED_BITS == u64::from(self.0) { word & USED_MAX } else { 0 }
     }
 }
 
@@ -42,8 +38,7 @@ pub(super) fn take(word: &AtomicU64, month: Month, most: u64) -> bool {
         (used < most.min(USED_MAX)).then(|| month.word(used + 1))
     };
     // Relaxed: the word orders nothing but itself.
-    word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-        .is_ok()
+    word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
 }
 
 /// Gives back a credit taken in `month`; of no effect once another month has begun.
@@ -82,24 +77,17 @@ impl Calendar {
 
     /// Until it ends; at least a second.
     pub(super) fn left(&self) -> Duration {
-        self.ends
-            .get()
-            .saturating_sub(self.unix_time.get())
-            .max(Duration::from_secs(1))
+        self.ends.get().saturating_sub(self.unix_time.get()).max(Duration::from_secs(1))
     }
 }
 
 /// The month that a time lies in, when it began and when it ends.
 fn month_of(unix_time: Duration) -> Option<(Month, Duration, Duration)> {
     let seconds = i64::try_from(unix_time.as_secs()).ok()?;
-    let date = Offset::UTC
-        .to_datetime(Timestamp::from_second(seconds).ok()?)
-        .date();
+    let date = Offset::UTC.to_datetime(Timestamp::from_second(seconds).ok()?).date();
     let at = |date: Date| {
         let midnight = Offset::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok()?;
-        u64::try_from(midnight.as_second())
-            .ok()
-            .map(Duration::from_secs)
+        u64::try_from(midnight.as_second()).ok().map(Duration::from_secs)
     };
     let begins = at(date.first_of_month())?;
     let ends = at(date.last_of_month().tomorrow().ok()?)?;
@@ -116,11 +104,7 @@ mod tests {
         let word = AtomicU64::new(0);
         let (one, other) = (Month(24_000), Month(24_001));
         assert_eq!(
-            [
-                take(&word, one, 2),
-                take(&word, one, 2),
-                take(&word, one, 2)
-            ],
+            [take(&word, one, 2), take(&word, one, 2), take(&word, one, 2)],
             [true, true, false]
         );
         assert!(take(&word, other, 1));
@@ -145,10 +129,7 @@ mod tests {
         let taken: usize = std::thread::scope(|scope| {
             let greedy = || (0..5_000).filter(|_| take(&word, Month(7), 7_001)).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(greedy)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_default())
-                .sum()
+            threads.into_iter().map(|thread| thread.join().unwrap_or_default()).sum()
         });
         assert_eq!(taken, 7_001);
     }

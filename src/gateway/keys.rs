@@ -21,11 +21,7 @@ impl Keys {
     /// The key at each index of `keys` has that index as its id.
     pub(super) fn new(keys: &[Key]) -> Self {
         let mut map = HashMap::with_capacity_and_hasher(keys.len(), FixedState::default());
-        map.extend(
-            keys.iter()
-                .zip(0..)
-                .map(|(key, index)| (key.sha256, KeyId(index))),
-        );
+        map.extend(keys.iter().zip(0..).map(|(key, index)| (key.sha256, KeyId(index))));
         Self(map)
     }
 
@@ -36,9 +32,7 @@ impl Keys {
         if presented.len() > KEY_BYTES_MAX {
             return None;
         }
-        self.0
-            .get(&<[u8; 32]>::from(Sha256::digest(presented)))
-            .copied()
+        self.0.get(&<[u8; 32]>::from(Sha256::digest(presented))).copied()
     }
 }
 
@@ -65,9 +59,7 @@ fn one<'a>(headers: &Headers<'a>, name: &str) -> Option<Option<&'a [u8]>> {
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let at = value.iter().position(|byte| *byte == b' ')?;
     let (scheme, rest) = value.split_at_checked(at)?;
-    scheme
-        .eq_ignore_ascii_case(b"bearer")
-        .then(|| rest.trim_ascii())
+    scheme.eq_ignore_ascii_case(b"bearer").then(|| rest.trim_ascii())
 }
 
 #[cfg(test)]
@@ -76,10 +68,8 @@ mod tests {
     use crate::head::Field;
 
     fn check(fields: &[(&str, &[u8])], expected: Option<&[u8]>) {
-        let fields: Vec<Field<'_>> = fields
-            .iter()
-            .map(|(name, value)| Field { name, value })
-            .collect();
+        let fields: Vec<Field<'_>> =
+            fields.iter().map(|(name, value)| Field { name, value }).collect();
         assert_eq!(presented(&Headers::new(&fields)), expected, "{fields:?}");
     }
 
@@ -89,31 +79,16 @@ mod tests {
         check(&[("Authorization", b"Bearer demo")], Some(b"demo"));
         check(&[("authorization", b"bEARER   demo ")], Some(b"demo"));
         check(&[("X-API-Key", b"demo")], Some(b"demo"));
-        check(
-            &[("X-API-Key", b"demo"), ("Authorization", b"Bearer demo")],
-            Some(b"demo"),
-        );
+        check(&[("X-API-Key", b"demo"), ("Authorization", b"Bearer demo")], Some(b"demo"));
     }
 
     #[test]
     fn a_doubtful_key_is_no_key() {
         check(&[("Authorization", b"demo")], None);
         check(&[("Authorization", b"Basic ZGVtbw==")], None);
-        check(
-            &[("Authorization", b"Basic x"), ("X-API-Key", b"demo")],
-            None,
-        );
-        check(
-            &[("X-API-Key", b"demo"), ("Authorization", b"Bearer other")],
-            None,
-        );
+        check(&[("Authorization", b"Basic x"), ("X-API-Key", b"demo")], None);
+        check(&[("X-API-Key", b"demo"), ("Authorization", b"Bearer other")], None);
         check(&[("X-API-Key", b"demo"), ("X-API-Key", b"demo")], None);
-        check(
-            &[
-                ("Authorization", b"Bearer a"),
-                ("Authorization", b"Bearer a"),
-            ],
-            None,
-        );
+        check(&[("Authorization", b"Bearer a"), ("Authorization", b"Bearer a")], None);
     }
 }

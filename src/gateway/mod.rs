@@ -48,10 +48,7 @@ impl Gateway {
             plans: settings.keys.iter().filter_map(plan_of).collect(),
             words,
             calendar: Calendar::default(),
-            time: settings
-                .deadline
-                .total
-                .saturating_sub(settings.deadline.write_margin),
+            time: settings.deadline.total.saturating_sub(settings.deadline.write_margin),
         }
     }
 
@@ -74,39 +71,23 @@ impl Gateway {
         now: Instant,
         limiter: &RefCell<Limiter>,
     ) -> Result<Admitted, (Refusal, Option<RateState>)> {
-        let key = self
-            .keys
-            .find(&head.headers)
-            .ok_or((Refusal::Unauthorized, None))?;
-        let plan = self
-            .plans
-            .get(key.0 as usize)
-            .ok_or((Refusal::Unauthorized, None))?;
+        let key = self.keys.find(&head.headers).ok_or((Refusal::Unauthorized, None))?;
+        let plan = self.plans.get(key.0 as usize).ok_or((Refusal::Unauthorized, None))?;
         let Some(rate) = plan.rates[endpoint.index()] else {
-            return Err((
-                Refusal::Forbidden("the key's plan does not have this endpoint"),
-                None,
-            ));
+            return Err((Refusal::Forbidden("the key's plan does not have this endpoint"), None));
         };
         let pinned = pinned(&head.headers).map_err(|refusal| (refusal, None))?;
         let rate = self
             .words
             .take(key, endpoint, rate, now)
             .map_err(|(retry_in, state)| (Refusal::RateLimited(retry_in), Some(state)))?;
-        self.take_credit(plan, key)
-            .map_err(|refusal| (refusal, Some(rate)))?;
+        self.take_credit(plan, key).map_err(|refusal| (refusal, Some(rate)))?;
         if !limiter.borrow_mut().enter(plan.lane) {
             self.give_credit_back(plan, key);
             return Err((Refusal::Overloaded, Some(rate)));
         }
         let deadline = Deadline::after(arrived, self.time);
-        Ok(Admitted {
-            key,
-            lane: plan.lane,
-            rate,
-            pinned,
-            deadline,
-        })
+        Ok(Admitted { key, lane: plan.lane, rate, pinned, deadline })
     }
 
     fn take_credit(&self, plan: &Plan, key: KeyId) -> Result<(), Refusal> {
@@ -114,11 +95,7 @@ impl Gateway {
             return Ok(());
         };
         let month = self.calendar.month();
-        match self
-            .words
-            .credits(key)
-            .is_some_and(|word| credits::take(word, month, most))
-        {
+        match self.words.credits(key).is_some_and(|word| credits::take(word, month, most)) {
             true => Ok(()),
             false => Err(Refusal::CreditsExhausted(self.calendar.left())),
         }
@@ -146,9 +123,7 @@ fn pinned(headers: &Headers<'_>) -> Result<Option<Region>, Refusal> {
             b"US" => Region::Us,
             b"APAC" => Region::Apac,
             _ => {
-                return Err(wrong(
-                    "must be EU, US or APAC; leave it out to use the nearest",
-                ));
+                return Err(wrong("must be EU, US or APAC; leave it out to use the nearest"));
             }
         };
         if found.is_some_and(|other| other != region) {

@@ -51,29 +51,17 @@ impl Words {
         now: Instant,
     ) -> Result<RateState, (Duration, RateState)> {
         let Some(words) = self.0.get(key.0 as usize) else {
-            debug_assert!(
-                false,
-                "words are made from the settings that keys come from"
-            );
+            debug_assert!(false, "words are made from the settings that keys come from");
             return Err((Duration::from_secs(1), state(rate, 0, Duration::ZERO)));
         };
         let taken = bucket::take(&words.buckets[endpoint.index()].0, now, rate);
         let state = state(rate, taken.remaining, taken.full_in);
-        if taken.allowed {
-            Ok(state)
-        } else {
-            Err((taken.retry_in, state))
-        }
+        if taken.allowed { Ok(state) } else { Err((taken.retry_in, state)) }
     }
 }
 
 fn state(rate: Rate, remaining: u32, full_in: Duration) -> RateState {
     let window = f64::from(rate.burst) / rate.per_second;
     let window = Duration::try_from_secs_f64(window).unwrap_or(Duration::MAX);
-    RateState {
-        burst: rate.burst,
-        remaining,
-        full_in,
-        window,
-    }
+    RateState { burst: rate.burst, remaining, full_in, window }
 }

@@ -43,10 +43,7 @@ impl Gate {
         let settings = config::parse(SETTINGS, "t", &|_| None).unwrap_or_else(|p| panic!("{p}"));
         let words = Arc::new(Words::new(&settings));
         let limiter = RefCell::new(Limiter::new(settings.admission));
-        Self {
-            gateway: Gateway::new(&settings, words),
-            limiter,
-        }
+        Self { gateway: Gateway::new(&settings, words), limiter }
     }
 
     /// A request with these headers at `now_ms`; it leaves its lane at once if let in.
@@ -69,25 +66,13 @@ impl Gate {
         fields: &[(&str, &str)],
         now_ms: u64,
     ) -> Result<Admitted, (Refusal, Option<RateState>)> {
-        let fields: Vec<Field<'_>> = fields
-            .iter()
-            .map(|(name, value)| Field {
-                name,
-                value: value.as_bytes(),
-            })
-            .collect();
+        let fields: Vec<Field<'_>> =
+            fields.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();
         let (method, path, query) = (Method::Get, "/search/fast", b"q=x&api_key=demo".as_slice());
-        let head = Head {
-            method,
-            path,
-            query,
-            headers: Headers::new(&fields),
-            host: b"x",
-        };
+        let head = Head { method, path, query, headers: Headers::new(&fields), host: b"x" };
         let now = Instant::from_nanos(now_ms * 1_000_000);
         let arrived = now.before(Duration::from_millis(5));
-        self.gateway
-            .admit(&head, endpoint, arrived, now, &self.limiter)
+        self.gateway.admit(&head, endpoint, arrived, now, &self.limiter)
     }
 }
 
@@ -97,15 +82,10 @@ const A: (&str, &str) = ("X-API-Key", "a");
 #[test]
 fn a_known_key_is_let_in_with_a_deadline_from_its_first_byte() {
     let gate = Gate::new();
-    let admitted = gate
-        .ask(Endpoint::Fast, &[DEMO, ("X-Region", "EU")], 1_000)
-        .unwrap();
+    let admitted = gate.ask(Endpoint::Fast, &[DEMO, ("X-Region", "EU")], 1_000).unwrap();
     assert_eq!((admitted.key, admitted.lane), (KeyId(0), Lane::Batch));
     assert_eq!(admitted.pinned, Some(Region::Eu));
-    assert_eq!(
-        admitted.deadline,
-        Deadline::at(Instant::from_nanos((1_000 - 5 + 585) * 1_000_000))
-    );
+    assert_eq!(admitted.deadline, Deadline::at(Instant::from_nanos((1_000 - 5 + 585) * 1_000_000)));
     assert_eq!((admitted.rate.burst, admitted.rate.remaining), (25, 24));
     assert_eq!(admitted.rate.full_in, Duration::from_secs(2));
     assert_eq!(admitted.rate.window, Duration::from_secs(50));
@@ -114,19 +94,14 @@ fn a_known_key_is_let_in_with_a_deadline_from_its_first_byte() {
 #[test]
 fn who_is_not_known_learns_nothing_else() {
     let gate = Gate::new();
-    let unknown = [
-        vec![],
-        vec![("X-API-Key", "wrong")],
-        vec![("X-API-Key", ""), ("X-Region", "x")],
-    ];
+    let unknown =
+        [vec![], vec![("X-API-Key", "wrong")], vec![("X-API-Key", ""), ("X-Region", "x")]];
     for fields in unknown {
         let refused = gate.ask(Endpoint::Fast, &fields, 1_000).unwrap_err();
         assert_eq!(refused, (Refusal::Unauthorized, None), "{fields:?}");
     }
     let long = "k".repeat(10_000);
-    let refused = gate
-        .ask(Endpoint::Fast, &[("X-API-Key", &long)], 1_000)
-        .unwrap_err();
+    let refused = gate.ask(Endpoint::Fast, &[("X-API-Key", &long)], 1_000).unwrap_err();
     assert_eq!(refused.0, Refusal::Unauthorized);
 }
 
@@ -135,19 +110,11 @@ fn an_endpoint_outside_the_plan_is_forbidden_and_takes_no_token() {
     let gate = Gate::new();
     let refused = gate.ask(Endpoint::Lite, &[A], 1_000).unwrap_err();
     assert!(matches!(refused, (Refusal::Forbidden(_), None)));
-    let region = gate
-        .ask(Endpoint::Fast, &[DEMO, ("X-Region", "MARS")], 1_000)
-        .unwrap_err();
+    let region = gate.ask(Endpoint::Fast, &[DEMO, ("X-Region", "MARS")], 1_000).unwrap_err();
     assert!(matches!(&region.0, Refusal::Invalid(errors) if errors[0].pointer == "#/X-Region"));
     let two = [DEMO, ("X-Region", "EU"), ("X-Region", "US")];
     assert!(gate.ask(Endpoint::Fast, &two, 1_000).is_err());
-    assert_eq!(
-        gate.ask(Endpoint::Fast, &[DEMO], 1_000)
-            .unwrap()
-            .rate
-            .remaining,
-        24
-    );
+    assert_eq!(gate.ask(Endpoint::Fast, &[DEMO], 1_000).unwrap().rate.remaining, 24);
 }
 
 #[test]
@@ -159,10 +126,7 @@ fn an_empty_bucket_says_when_the_next_token_lands() {
     let (refusal, rate) = gate.ask(Endpoint::Lite, &[DEMO], 1_000).unwrap_err();
     assert_eq!(refusal, Refusal::RateLimited(Duration::from_secs(2)));
     assert_eq!(rate.map(|rate| rate.remaining), Some(0));
-    assert!(
-        gate.ask(Endpoint::Fast, &[DEMO], 1_000).is_ok(),
-        "each endpoint has its own bucket"
-    );
+    assert!(gate.ask(Endpoint::Fast, &[DEMO], 1_000).is_ok(), "each endpoint has its own bucket");
     assert!(gate.ask(Endpoint::Lite, &[DEMO], 3_000).is_ok());
 }
 
@@ -190,8 +154,7 @@ fn a_months_credits_end_and_come_back() {
     let (refusal, rate) = gate.ask(Endpoint::Fast, &[A], 1_000).unwrap_err();
     assert_eq!(refusal, Refusal::CreditsExhausted(Duration::from_secs(1)));
     assert!(rate.is_some());
-    gate.gateway
-        .set_unix_time(Duration::from_secs(last_second + 1));
+    gate.gateway.set_unix_time(Duration::from_secs(last_second + 1));
     assert!(gate.ask(Endpoint::Fast, &[A], 1_000).is_ok());
 }
 
@@ -206,10 +169,7 @@ fn a_request_that_is_shed_keeps_its_credit() {
     }
     gate.limiter.borrow_mut().leave(Lane::Interactive);
     assert!(gate.ask_and_stay(Endpoint::Fast, &[A], 1_000).is_ok());
-    assert_eq!(
-        gate.ask(Endpoint::Fast, &[A], 1_000).unwrap_err().0,
-        Refusal::Overloaded
-    );
+    assert_eq!(gate.ask(Endpoint::Fast, &[A], 1_000).unwrap_err().0, Refusal::Overloaded);
     gate.limiter.borrow_mut().leave(Lane::Interactive);
     assert!(gate.ask(Endpoint::Fast, &[A], 1_000).is_ok());
 }

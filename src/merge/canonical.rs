@@ -74,20 +74,11 @@ pub(super) fn canonical(raw: &str) -> Option<Canonical> {
     // The better form is encrypted first of all, then one that needed no unwrapping.
     let grade = u8::from(scheme == "https") * 2 + u8::from(is_direct);
     let (key, host) = match Url::parse(&shown) {
-        Ok(url) => (
-            key(&url),
-            url.host_str()
-                .map(|host| host.trim_end_matches('.').to_owned()),
-        ),
+        Ok(url) => (key(&url), url.host_str().map(|host| host.trim_end_matches('.').to_owned())),
         // Bad punycode and the like: equal only to itself. No host can start with a blank.
         Err(_) => (format!(" {shown}"), None),
     };
-    Some(Canonical {
-        key,
-        shown,
-        host,
-        grade,
-    })
+    Some(Canonical { key, shown, host, grade })
 }
 
 /// Removes what the parser would skip: blanks and controls around, tabs and line breaks inside.
@@ -119,10 +110,7 @@ fn printable(url: &str) -> String {
 fn key(url: &Url) -> String {
     let mut key = String::with_capacity(url.as_str().len());
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
-    let host = host
-        .strip_prefix("www.")
-        .filter(|rest| rest.contains('.'))
-        .unwrap_or(host);
+    let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(host);
     let mut pairs: Vec<(String, String)> = url
         .query()
         .unwrap_or_default()
@@ -207,11 +195,7 @@ fn respelt(part: &str) -> String {
         at += length;
     }
     flush(&mut run, &mut out);
-    if is_nfc(&out) {
-        out
-    } else {
-        out.nfc().collect()
-    }
+    if is_nfc(&out) { out } else { out.nfc().collect() }
 }
 
 /// Ends a run of bytes beyond ASCII: as text where it is UTF-8, encoded where it is not.

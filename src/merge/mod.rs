@@ -21,10 +21,7 @@ use crate::model::{Answer, Page, Plan};
 pub fn merge(plan: &Plan, answers: &[Answer], names: &[String], weights: &[f64]) -> Page {
     let mut pool = rank::Pool::new(answers.len());
     for (place, answer) in answers.iter().enumerate() {
-        let weight = weights
-            .get(answer.engine.index())
-            .copied()
-            .unwrap_or_default();
+        let weight = weights.get(answer.engine.index()).copied().unwrap_or_default();
         pool.begin(place, answer.engine, weight);
         for item in &answer.items {
             if let Some(found) = canonical::canonical(&item.url)

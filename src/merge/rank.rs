@@ -58,12 +58,7 @@ impl<'a> Pool<'a> {
             entries: Vec::with_capacity(answer_count.saturating_mul(16).min(256)),
             by_key: BTreeMap::new(),
             weight_sum: 0.0,
-            current: Source {
-                place: 0,
-                engine: EngineId(0),
-                weight: WEIGHT_MIN,
-                rank: 0,
-            },
+            current: Source { place: 0, engine: EngineId(0), weight: WEIGHT_MIN, rank: 0 },
         }
     }
 
@@ -71,12 +66,7 @@ impl<'a> Pool<'a> {
     pub(super) fn begin(&mut self, place: usize, engine: EngineId, weight: f64) {
         let weight = if weight.is_nan() { 0.0 } else { weight }.clamp(WEIGHT_MIN, WEIGHT_MAX);
         self.weight_sum += weight;
-        self.current = Source {
-            place,
-            engine,
-            weight,
-            rank: 0,
-        };
+        self.current = Source { place, engine, weight, rank: 0 };
     }
 
     /// Adds the next item of the current answer. A page that the answer repeats keeps its first
@@ -112,9 +102,7 @@ impl<'a> Pool<'a> {
         entry.engines.push(source.engine);
         entry.weighted += source.share();
         if source.rank < entry.best.rank {
-            entry
-                .others
-                .insert(0, std::mem::replace(&mut entry.item, item));
+            entry.others.insert(0, std::mem::replace(&mut entry.item, item));
             entry.best = source;
         } else {
             entry.others.push(item);
@@ -129,10 +117,7 @@ impl<'a> Pool<'a> {
             entry.score = (entry.weighted / self.weight_sum).clamp(f64::MIN_POSITIVE, 1.0);
         }
         entries.sort_by(Entry::order);
-        debug_assert!(
-            entries.is_sorted_by(|one, next| one.score >= next.score),
-            "best first"
-        );
+        debug_assert!(entries.is_sorted_by(|one, next| one.score >= next.score), "best first");
         entries
     }
 }

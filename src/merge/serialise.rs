@@ -34,9 +34,7 @@ pub(super) fn page(endpoint: Endpoint, ranked: &[Entry<'_>], names: &[String]) -
             position: index + 1,
             title: entry.first(|item| filled(&item.title)).unwrap_or_default(),
             url: &entry.shown,
-            snippet: entry
-                .first(|item| filled(&item.snippet))
-                .unwrap_or_default(),
+            snippet: entry.first(|item| filled(&item.snippet)).unwrap_or_default(),
             score: rounded(entry.score),
             engine: name(entry.engine()),
             engines: entry.engines.iter().map(|id| name(*id)).collect(),
@@ -56,10 +54,7 @@ pub(super) fn page(endpoint: Endpoint, ranked: &[Entry<'_>], names: &[String]) -
         debug_assert!(written.is_ok(), "a row is plain data");
         ends.push(u32::try_from(out.len()).unwrap_or(u32::MAX));
     }
-    Page {
-        results: Bytes::from(out),
-        ends,
-    }
+    Page { results: Bytes::from(out), ends }
 }
 
 fn filled(text: &str) -> Option<&str> {

@@ -31,19 +31,11 @@ fn plan(endpoint: Endpoint, bucket: usize) -> Plan {
 }
 
 fn item(url: &str) -> Item {
-    Item {
-        title: format!("title {url}"),
-        url: url.into(),
-        snippet: "s".into(),
-        ..Item::default()
-    }
+    Item { title: format!("title {url}"), url: url.into(), snippet: "s".into(), ..Item::default() }
 }
 
 fn answer(engine: u16, urls: &[&str]) -> Answer {
-    Answer {
-        engine: EngineId(engine),
-        items: urls.iter().map(|url| item(url)).collect(),
-    }
+    Answer { engine: EngineId(engine), items: urls.iter().map(|url| item(url)).collect() }
 }
 
 fn merged(plan: &Plan, answers: &[Answer]) -> Vec<Value> {
@@ -100,16 +92,8 @@ fn rows_have_the_shape_of_the_api() {
     first.image = Some("https://a.example/1.png".into());
     let mut second = item("https://a.example/2");
     second.image = Some("javascript:alert(1)".into());
-    let answers = [Answer {
-        engine: EngineId(0),
-        items: vec![first, second],
-    }];
-    let page = merge(
-        &plan(Endpoint::Fast, 10),
-        &answers,
-        &["alpha".into()],
-        &[1.0],
-    );
+    let answers = [Answer { engine: EngineId(0), items: vec![first, second] }];
+    let page = merge(&plan(Endpoint::Fast, 10), &answers, &["alpha".into()], &[1.0]);
     assert_eq!(
         std::str::from_utf8(page.first(1)).unwrap(),
         "{\"position\":1,\"title\":\"title https://a.example/1\",\"url\":\"https://a.example/1\",\
@@ -125,25 +109,13 @@ fn rows_have_the_shape_of_the_api() {
 #[test]
 fn agreement_of_engines_ranks_higher() {
     let answers = [
-        answer(
-            0,
-            &[
-                "https://a.example/",
-                "https://b.example/",
-                "http://c.example/",
-            ],
-        ),
+        answer(0, &["https://a.example/", "https://b.example/", "http://c.example/"]),
         answer(1, &["https://c.example/", "https://d.example/"]),
     ];
     check(
         &plan(Endpoint::Fast, 10),
         &answers,
-        &[
-            "https://c.example/",
-            "https://a.example/",
-            "https://b.example/",
-            "https://d.example/",
-        ],
+        &["https://c.example/", "https://a.example/", "https://b.example/", "https://d.example/"],
     );
     let rows = merged(&plan(Endpoint::Fast, 10), &answers);
     assert_eq!(rows[0]["engines"], serde_json::json!(["alpha", "beta"]));
@@ -152,21 +124,12 @@ fn agreement_of_engines_ranks_higher() {
 
 #[test]
 fn what_one_item_lacks_another_gives() {
-    let bare = Item {
-        url: "https://a.example/".into(),
-        ..Item::default()
-    };
+    let bare = Item { url: "https://a.example/".into(), ..Item::default() };
     let mut full = item("http://www.a.example");
     full.published_date = Some("2026-01-01T00:00:00Z".into());
     let answers = [
-        Answer {
-            engine: EngineId(0),
-            items: vec![bare],
-        },
-        Answer {
-            engine: EngineId(1),
-            items: vec![full],
-        },
+        Answer { engine: EngineId(0), items: vec![bare] },
+        Answer { engine: EngineId(1), items: vec![full] },
     ];
     let rows = merged(&plan(Endpoint::Fast, 10), &answers);
     assert_eq!(rows[0]["title"], "title http://www.a.example");
@@ -189,11 +152,7 @@ fn domains_are_enforced_on_label_boundaries() {
     )];
     let mut wanted = plan(Endpoint::Fast, 10);
     wanted.exclude_domains = vec!["x.com".into()];
-    check(
-        &wanted,
-        &answers,
-        &["https://notx.com/3", "https://x.com.evil.org/4"],
-    );
+    check(&wanted, &answers, &["https://notx.com/3", "https://x.com.evil.org/4"]);
     wanted.exclude_domains = vec!["sub.x.com".into()];
     wanted.include_domains = vec!["x.com".into()];
     check(&wanted, &answers, &["https://x.com/1", "https://x.com/6"]);
@@ -203,10 +162,7 @@ fn domains_are_enforced_on_label_boundaries() {
 fn the_bucket_bounds_the_page_and_nothing_is_an_empty_page() {
     let urls: Vec<String> = (0..30).map(|n| format!("https://h{n}.example/")).collect();
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-    assert_eq!(
-        merged(&plan(Endpoint::Fast, 20), &[answer(0, &urls)]).len(),
-        20
-    );
+    assert_eq!(merged(&plan(Endpoint::Fast, 20), &[answer(0, &urls)]).len(), 20);
     let page = merge(&plan(Endpoint::Fast, 10), &[], &[], &[]);
     assert_eq!((page.count(), page.first(10)), (0, &b""[..]));
 }

@@ -38,22 +38,15 @@ fn target(url: &str) -> Option<String> {
     } else if host == "duckduckgo.com" {
         after(path, "/l/?").and_then(|query| parameter(query, "uddg"))
     } else if host == "bing.com" {
-        after(path, "/ck/a?")
-            .and_then(|query| parameter(query, "u"))
-            .and_then(|u| bing(&u))
+        after(path, "/ck/a?").and_then(|query| parameter(query, "u")).and_then(|u| bing(&u))
     } else if is_within(host, "search.yahoo.com") {
-        path.split_once("/RU=")
-            .and_then(|(_, rest)| rest.split('/').next())
-            .and_then(decoded)
+        path.split_once("/RU=").and_then(|(_, rest)| rest.split('/').next()).and_then(decoded)
     } else if is_within(host, "startpage.com") {
-        path.split_once('?')
-            .and_then(|(_, query)| parameter(query, "RU"))
+        path.split_once('?').and_then(|(_, query)| parameter(query, "RU"))
     } else {
         None
     }?;
-    let scheme = found
-        .split_once("://")
-        .map(|(scheme, _)| scheme.to_ascii_lowercase())?;
+    let scheme = found.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase())?;
     let is_web = matches!(scheme.as_str(), "http" | "https") && url::Url::parse(&found).is_ok();
     // Blanks around or inside would be tidied away from an address that came bare.
     let is_tidy = !found.contains(|c: char| c.is_control()) && found.trim() == found;
@@ -80,24 +73,18 @@ fn amp(path: &str, secure: &str, plain: &str) -> Option<String> {
     if let Some(rest) = path.strip_prefix(secure) {
         return Some(format!("https://{rest}"));
     }
-    path.strip_prefix(plain)
-        .map(|rest| format!("http://{rest}"))
+    path.strip_prefix(plain).map(|rest| format!("http://{rest}"))
 }
 
 /// The decoded value of a parameter.
 fn parameter(query: &str, name: &str) -> Option<String> {
     let query = query.split('#').next()?;
-    let value = query
-        .split('&')
-        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
+    let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     decoded(value)
 }
 
 fn decoded(text: &str) -> Option<String> {
-    percent_encoding::percent_decode_str(text)
-        .decode_utf8()
-        .ok()
-        .map(Cow::into_owned)
+    percent_encoding::percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// Bing's form: `a1` and the address in base64 for URLs without padding.

@@ -111,32 +111,21 @@ fn by_core(
 fn published(cores: &[Option<Arc<Snapshot>>]) -> impl Iterator<Item = (usize, &Snapshot)> {
     let of = |(core, snapshot): (usize, &'_ Option<Arc<Snapshot>>)| snapshot.as_ref().map(|_| core);
     let indexes: Vec<usize> = cores.iter().enumerate().filter_map(of).collect();
-    indexes
-        .into_iter()
-        .zip(cores.iter().flatten().map(Arc::as_ref))
+    indexes.into_iter().zip(cores.iter().flatten().map(Arc::as_ref))
 }
 
 fn edge(page: &mut Page, cores: &[Option<Arc<Snapshot>>]) {
     by_core(page, "hedgerow_edge_connections_open", cores, |core| {
         core.gauges.edge.connections_open as f64
     });
-    by_core(
-        page,
-        "hedgerow_edge_connections_accepted_total",
-        cores,
-        |core| core.gauges.edge.accepted as f64,
-    );
+    by_core(page, "hedgerow_edge_connections_accepted_total", cores, |core| {
+        core.gauges.edge.accepted as f64
+    });
     let sum = |value: fn(&super::EdgeCounts) -> u64| -> u64 {
-        cores
-            .iter()
-            .flatten()
-            .map(|core| value(&core.gauges.edge))
-            .sum()
+        cores.iter().flatten().map(|core| value(&core.gauges.edge)).sum()
     };
-    page.series("hedgerow_edge_connections_surplus_total")
-        .count(&[], sum(|edge| edge.surplus));
-    page.series("hedgerow_edge_accept_errors_total")
-        .count(&[], sum(|edge| edge.accept_errors));
+    page.series("hedgerow_edge_connections_surplus_total").count(&[], sum(|edge| edge.surplus));
+    page.series("hedgerow_edge_accept_errors_total").count(&[], sum(|edge| edge.accept_errors));
     page.series("hedgerow_edge_responses_total");
     let classes: [fn(&super::EdgeCounts) -> u64; 5] = [
         |edge| edge.responses[0],
@@ -148,36 +137,23 @@ fn edge(page: &mut Page, cores: &[Option<Arc<Snapshot>>]) {
     for (name, of_class) in ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(classes) {
         page.count(&[name], sum(of_class));
     }
-    page.series("hedgerow_edge_received_bytes_total")
-        .count(&[], sum(|edge| edge.received_bytes));
-    page.series("hedgerow_edge_sent_bytes_total")
-        .count(&[], sum(|edge| edge.sent_bytes));
-    page.series("hedgerow_edge_requests_malformed_total")
-        .count(&[], sum(|edge| edge.malformed));
+    page.series("hedgerow_edge_received_bytes_total").count(&[], sum(|edge| edge.received_bytes));
+    page.series("hedgerow_edge_sent_bytes_total").count(&[], sum(|edge| edge.sent_bytes));
+    page.series("hedgerow_edge_requests_malformed_total").count(&[], sum(|edge| edge.malformed));
     page.series("hedgerow_edge_timeouts_total")
         .count(&[&"slow_request"], sum(|edge| edge.slow_requests))
         .count(&[&"idle"], sum(|edge| edge.idle_timeouts))
         .count(&[&"slow_reader"], sum(|edge| edge.slow_readers));
-    page.series("hedgerow_edge_peers_gone_total")
-        .count(&[], sum(|edge| edge.peers_gone));
-    page.series("hedgerow_edge_panics_total")
-        .count(&[], sum(|edge| edge.panics));
+    page.series("hedgerow_edge_peers_gone_total").count(&[], sum(|edge| edge.peers_gone));
+    page.series("hedgerow_edge_panics_total").count(&[], sum(|edge| edge.panics));
 }
 
 fn requests(page: &mut Page, seen: &Seen) {
-    page.series("hedgerow_edge_responses_incomplete_total")
-        .count(&[], seen.incomplete);
+    page.series("hedgerow_edge_responses_incomplete_total").count(&[], seen.incomplete);
     page.series("hedgerow_edge_requests_total");
-    let endpoints = Endpoint::ALL
-        .iter()
-        .map(|endpoint| endpoint.name())
-        .chain(["none"]);
+    let endpoints = Endpoint::ALL.iter().map(|endpoint| endpoint.name()).chain(["none"]);
     for (endpoint, counts) in endpoints.zip(&seen.requests) {
-        for (status, count) in seen::STATUSES
-            .iter()
-            .zip(counts)
-            .filter(|(_, count)| **count > 0)
-        {
+        for (status, count) in seen::STATUSES.iter().zip(counts).filter(|(_, count)| **count > 0) {
             let other: &dyn Display = &"other";
             let status: &dyn Display = if *status == 0 { other } else { status };
             page.count(&[&endpoint, status], *count);
@@ -201,10 +177,7 @@ fn requests(page: &mut Page, seen: &Seen) {
         page.histogram(&[&endpoint.name()], &seen.own[endpoint.index()]);
     }
     page.series("hedgerow_edge_stage_duration_seconds");
-    let reached = seen::STAGES
-        .iter()
-        .zip(&seen.by_stage)
-        .filter(|(_, timing)| timing.count() > 0);
+    let reached = seen::STAGES.iter().zip(&seen.by_stage).filter(|(_, timing)| timing.count() > 0);
     for (stage, timing) in reached {
         page.histogram(&[stage], timing);
     }
@@ -215,24 +188,15 @@ fn gateway(page: &mut Page, seen: &Seen, cores: &[Option<Arc<Snapshot>>], instan
     for (endpoint, count) in Endpoint::ALL.iter().zip(seen.admitted) {
         page.count(&[&endpoint.name()], count);
     }
-    by_core(page, "hedgerow_gateway_limit_requests", cores, |core| {
-        f64::from(core.gauges.limit)
-    });
+    by_core(page, "hedgerow_gateway_limit_requests", cores, |core| f64::from(core.gauges.limit));
     page.series("hedgerow_gateway_in_flight_requests");
     for (index, core) in published(cores) {
-        page.count(
-            &[&index, &"interactive"],
-            core.gauges.in_flight_interactive.into(),
-        );
+        page.count(&[&index, &"interactive"], core.gauges.in_flight_interactive.into());
         page.count(&[&index, &"batch"], core.gauges.in_flight_batch.into());
     }
     page.series("hedgerow_gateway_key_requests_total");
     for (name, key) in instance.keys.iter().zip(&seen.keys) {
-        for (outcome, count) in Outcome::ALL
-            .iter()
-            .zip(key.outcomes)
-            .filter(|(_, n)| *n > 0)
-        {
+        for (outcome, count) in Outcome::ALL.iter().zip(key.outcomes).filter(|(_, n)| *n > 0) {
             page.count(&[name, &outcome.name()], count);
         }
     }
@@ -249,25 +213,13 @@ fn cache(page: &mut Page, seen: &Seen, cores: &[Option<Arc<Snapshot>>]) {
         let count = seen.by_endpoint.iter().map(|of| of[index].count()).sum();
         page.count(&[&status.name()], count);
     }
-    by_core(page, "hedgerow_cache_size_bytes", cores, |core| {
-        core.gauges.l1_bytes as f64
-    });
-    by_core(page, "hedgerow_cache_size_max_bytes", cores, |core| {
-        core.gauges.l1_bytes_max as f64
-    });
-    by_core(page, "hedgerow_cache_entries", cores, |core| {
-        core.gauges.l1_entries as f64
-    });
-    by_core(page, "hedgerow_cache_flights", cores, |core| {
-        core.gauges.flights as f64
-    });
-    page.series("hedgerow_cache_refreshes_total")
-        .count(&[], seen.refreshes);
-    by_core(page, "hedgerow_cache_leases", cores, |core| {
-        core.gauges.leases as f64
-    });
-    page.series("hedgerow_cache_leases_overdue_total")
-        .count(&[], seen.leases_overdue);
+    by_core(page, "hedgerow_cache_size_bytes", cores, |core| core.gauges.l1_bytes as f64);
+    by_core(page, "hedgerow_cache_size_max_bytes", cores, |core| core.gauges.l1_bytes_max as f64);
+    by_core(page, "hedgerow_cache_entries", cores, |core| core.gauges.l1_entries as f64);
+    by_core(page, "hedgerow_cache_flights", cores, |core| core.gauges.flights as f64);
+    page.series("hedgerow_cache_refreshes_total").count(&[], seen.refreshes);
+    by_core(page, "hedgerow_cache_leases", cores, |core| core.gauges.leases as f64);
+    page.series("hedgerow_cache_leases_overdue_total").count(&[], seen.leases_overdue);
 }
 
 fn engines(page: &mut Page, seen: &Seen, instance: &Instance) {
@@ -280,12 +232,8 @@ fn engines(page: &mut Page, seen: &Seen, instance: &Instance) {
     };
     counts("hedgerow_router_choices_total", |seen| seen.chosen);
     counts("hedgerow_engine_attempts_total", seen::EngineSeen::attempts);
-    counts("hedgerow_engine_hedges_wanted_total", |seen| {
-        seen.hedges_wanted
-    });
-    counts("hedgerow_engine_hedges_denied_total", |seen| {
-        seen.hedges_denied
-    });
+    counts("hedgerow_engine_hedges_wanted_total", |seen| seen.hedges_wanted);
+    counts("hedgerow_engine_hedges_denied_total", |seen| seen.hedges_denied);
     page.series("hedgerow_engine_legs_total");
     for (engine, seen) in engines() {
         for role in Role::ALL {
@@ -348,38 +296,23 @@ fn engines_by_core(page: &mut Page, cores: &[Option<Arc<Snapshot>>], instance: &
             State::Open { .. } => 2.0,
         })
     });
-    gauge("hedgerow_engine_resting_seconds", |engine| {
-        Some(engine.rests_for.as_secs_f64())
-    });
-    gauge("hedgerow_engine_in_flight_calls", |engine| {
-        Some(engine.in_flight.into())
-    });
-    gauge("hedgerow_engine_connections_idle", |engine| {
-        Some(engine.idle as f64)
-    });
+    gauge("hedgerow_engine_resting_seconds", |engine| Some(engine.rests_for.as_secs_f64()));
+    gauge("hedgerow_engine_in_flight_calls", |engine| Some(engine.in_flight.into()));
+    gauge("hedgerow_engine_connections_idle", |engine| Some(engine.idle as f64));
     gauge("hedgerow_engine_latency_ewma_seconds", |engine| {
         engine.ewma.map(|ewma| ewma.as_secs_f64())
     });
-    gauge("hedgerow_engine_valid_ratio", |engine| {
-        Some(engine.valid_ratio)
-    });
+    gauge("hedgerow_engine_valid_ratio", |engine| Some(engine.valid_ratio));
     let mut sums = |name, value: fn(&EngineGauges) -> u64| {
         page.series(name);
         for (index, engine) in instance.engines.iter().enumerate() {
             let of_cores = cores.iter().flatten();
-            let sum = of_cores
-                .filter_map(|core| core.gauges.engines.get(index))
-                .map(value)
-                .sum();
+            let sum = of_cores.filter_map(|core| core.gauges.engines.get(index)).map(value).sum();
             page.count(&[engine], sum);
         }
     };
-    sums("hedgerow_engine_connections_opened_total", |engine| {
-        engine.opened_total
-    });
-    sums("hedgerow_engine_connections_reused_total", |engine| {
-        engine.reused_total
-    });
+    sums("hedgerow_engine_connections_opened_total", |engine| engine.opened_total);
+    sums("hedgerow_engine_connections_reused_total", |engine| engine.reused_total);
 }
 
 /// Each engine on each core: the core's index, the engine's name, where it stands.
@@ -394,19 +327,12 @@ fn each_engine<'a>(
 }
 
 fn reactor(page: &mut Page, seen: &Seen, cores: &[Option<Arc<Snapshot>>]) {
-    page.series("hedgerow_reactor_lateness_seconds")
-        .histogram(&[], &seen.lateness);
-    by_core(
-        page,
-        "hedgerow_reactor_lateness_max_seconds",
-        cores,
-        |core| core.gauges.lateness_max.as_secs_f64(),
-    );
-    by_core(page, "hedgerow_reactor_panics_total", cores, |core| {
-        core.gauges.panics_total as f64
+    page.series("hedgerow_reactor_lateness_seconds").histogram(&[], &seen.lateness);
+    by_core(page, "hedgerow_reactor_lateness_max_seconds", cores, |core| {
+        core.gauges.lateness_max.as_secs_f64()
     });
-    page.series("hedgerow_reactor_lanes_full_total")
-        .count(&[], seen.lanes_full);
+    by_core(page, "hedgerow_reactor_panics_total", cores, |core| core.gauges.panics_total as f64);
+    page.series("hedgerow_reactor_lanes_full_total").count(&[], seen.lanes_full);
 }
 
 fn control(page: &mut Page, instance: &Instance) {
@@ -420,13 +346,11 @@ fn control(page: &mut Page, instance: &Instance) {
         ],
         1,
     );
-    page.series("hedgerow_control_uptime_seconds")
-        .value(&[], instance.uptime.as_secs_f64());
+    page.series("hedgerow_control_uptime_seconds").value(&[], instance.uptime.as_secs_f64());
     page.series("hedgerow_control_cores")
         .count(&[&"configured"], instance.cores as u64)
         .count(&[&"warm"], instance.cores_warm as u64);
-    page.series("hedgerow_control_draining")
-        .count(&[], instance.is_draining.into());
+    page.series("hedgerow_control_draining").count(&[], instance.is_draining.into());
     page.series("hedgerow_control_silence_seconds");
     for (core, silence) in instance.silences.iter().enumerate() {
         page.value(&[&core], silence.as_secs_f64());
@@ -437,15 +361,11 @@ fn control(page: &mut Page, instance: &Instance) {
 }
 
 fn process(page: &mut Page, process: &Process) {
-    page.series("process_resident_memory_bytes")
-        .count(&[], process.resident_bytes);
-    page.series("process_virtual_memory_bytes")
-        .count(&[], process.virtual_bytes);
+    page.series("process_resident_memory_bytes").count(&[], process.resident_bytes);
+    page.series("process_virtual_memory_bytes").count(&[], process.virtual_bytes);
     page.series("process_open_fds").count(&[], process.open_fds);
     page.series("process_max_fds").count(&[], process.max_fds);
     page.series("process_threads").count(&[], process.threads);
-    page.series("process_cpu_seconds_total")
-        .value(&[], process.cpu.as_secs_f64());
-    page.series("process_start_time_seconds")
-        .value(&[], process.started.as_secs_f64());
+    page.series("process_cpu_seconds_total").value(&[], process.cpu.as_secs_f64());
+    page.series("process_start_time_seconds").value(&[], process.started.as_secs_f64());
 }

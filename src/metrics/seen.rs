@@ -9,14 +9,11 @@ use crate::model::{CacheStatus, Class, Endpoint, LegReport, Role, Verdict};
 use crate::reply::Reply;
 
 /// The statuses that are told apart; the last stands for all others.
-pub const STATUSES: [u16; 19] = [
-    200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 415, 417, 429, 431, 500, 501, 503, 504, 0,
-];
+pub const STATUSES: [u16; 19] =
+    [200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 415, 417, 429, 431, 500, 501, 503, 504, 0];
 
 /// The stages that a trail tells apart.
-pub const STAGES: [&str; 7] = [
-    "gateway", "compile", "cache", "route", "engine", "merge", "write",
-];
+pub const STAGES: [&str; 7] = ["gateway", "compile", "cache", "route", "engine", "merge", "write"];
 
 /// What became of a request, as far as its time is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,10 +144,7 @@ impl Seen {
             details: BTreeMap::new(),
             timing: fine(),
         };
-        let key = KeySeen {
-            outcomes: [0; Outcome::ALL.len()],
-            timing: coarse(),
-        };
+        let key = KeySeen { outcomes: [0; Outcome::ALL.len()], timing: coarse() };
         Self {
             requests: [[0; STATUSES.len()]; Endpoint::ALL.len() + 1],
             refusals: BTreeMap::new(),
@@ -182,13 +176,8 @@ impl Seen {
             *self.refusals.entry(code).or_default() += 1;
         }
         let others = STATUSES.len() - 1;
-        let status = STATUSES
-            .iter()
-            .position(|s| *s == reply.status)
-            .unwrap_or(others);
-        let endpoint = reply
-            .account
-            .map_or(Endpoint::ALL.len(), |a| a.endpoint.index());
+        let status = STATUSES.iter().position(|s| *s == reply.status).unwrap_or(others);
+        let endpoint = reply.account.map_or(Endpoint::ALL.len(), |a| a.endpoint.index());
         self.requests[endpoint][status] += 1;
         let Some(account) = reply.account else { return };
         let outcome = Outcome::of(reply);
@@ -261,14 +250,9 @@ impl Seen {
 
     fn each_count(&mut self, other: &Self, mut apply: impl FnMut(&mut u64, u64)) {
         let mut all = |mine: &mut [u64], theirs: &[u64]| {
-            mine.iter_mut()
-                .zip(theirs)
-                .for_each(|(mine, theirs)| apply(mine, *theirs));
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| apply(mine, *theirs));
         };
-        all(
-            self.requests.as_flattened_mut(),
-            other.requests.as_flattened(),
-        );
+        all(self.requests.as_flattened_mut(), other.requests.as_flattened());
         all(&mut self.admitted, &other.admitted);
         all(&mut self.plans, &other.plans);
         for (mine, theirs) in [
@@ -282,14 +266,8 @@ impl Seen {
         for (mine, theirs) in self.engines.iter_mut().zip(&other.engines) {
             all(mine.legs.as_flattened_mut(), theirs.legs.as_flattened());
             all(std::slice::from_mut(&mut mine.chosen), &[theirs.chosen]);
-            all(
-                std::slice::from_mut(&mut mine.hedges_wanted),
-                &[theirs.hedges_wanted],
-            );
-            all(
-                std::slice::from_mut(&mut mine.hedges_denied),
-                &[theirs.hedges_denied],
-            );
+            all(std::slice::from_mut(&mut mine.hedges_wanted), &[theirs.hedges_wanted]);
+            all(std::slice::from_mut(&mut mine.hedges_denied), &[theirs.hedges_denied]);
         }
         for (mine, theirs) in self.keys.iter_mut().zip(&other.keys) {
             all(&mut mine.outcomes, &theirs.outcomes);
@@ -298,14 +276,9 @@ impl Seen {
 
     fn each_timing(&mut self, other: &Self, apply: impl Fn(&mut Timing, &Timing)) {
         let all = |mine: &mut [Timing], theirs: &[Timing]| {
-            mine.iter_mut()
-                .zip(theirs)
-                .for_each(|(mine, theirs)| apply(mine, theirs));
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| apply(mine, theirs));
         };
-        all(
-            self.by_endpoint.as_flattened_mut(),
-            other.by_endpoint.as_flattened(),
-        );
+        all(self.by_endpoint.as_flattened_mut(), other.by_endpoint.as_flattened());
         all(&mut self.own, &other.own);
         all(&mut self.by_class, &other.by_class);
         all(&mut self.by_stage, &other.by_stage);
@@ -321,10 +294,7 @@ impl Seen {
     /// Times of an endpoint's requests that were not refused: what percentiles are made of.
     pub fn of_endpoint(&self, endpoint: Endpoint) -> Timing {
         let mut merged = Timing::new(Digits::Three);
-        for outcome in Outcome::ALL
-            .into_iter()
-            .filter(|outcome| *outcome != Outcome::Refused)
-        {
+        for outcome in Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Refused) {
             merged.merge(&self.by_endpoint[endpoint.index()][outcome.index()]);
         }
         merged
@@ -337,11 +307,7 @@ impl Seen {
         let requests: u64 = self.admitted.iter().sum();
         let busy = |roles: [Role; 2]| -> f64 {
             let of = |engine: &EngineSeen| roles.map(|role| engine.busy[role as usize]);
-            self.engines
-                .iter()
-                .flat_map(of)
-                .map(|span| span.as_secs_f64())
-                .sum()
+            self.engines.iter().flat_map(of).map(|span| span.as_secs_f64()).sum()
         };
         let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
         let extra = attempts.saturating_sub(chosen) as f64;
@@ -365,10 +331,7 @@ impl EngineSeen {
 
     /// Legs that ended so.
     pub fn with(&self, verdict: Verdict) -> u64 {
-        self.legs
-            .iter()
-            .map(|of_role| of_role[verdict.index()])
-            .sum()
+        self.legs.iter().map(|of_role| of_role[verdict.index()]).sum()
     }
 }
 

@@ -40,24 +40,14 @@ pub struct Series {
 
 /// All series, in the list's order.
 pub fn all() -> Vec<Series> {
-    let lines = SERIES
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = SERIES.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let mut columns = line.splitn(4, '|').map(str::trim);
             let mut next = || columns.next().unwrap_or_default();
             let (name, kind, labels, help) = (next(), next(), next(), next());
-            let labels = labels
-                .split(',')
-                .map(str::trim)
-                .filter(|label| !label.is_empty());
-            Series {
-                name,
-                kind,
-                labels: labels.collect(),
-                help,
-            }
+            let labels = labels.split(',').map(str::trim).filter(|label| !label.is_empty());
+            Series { name, kind, labels: labels.collect(), help }
         })
         .collect()
 }
@@ -73,23 +63,12 @@ pub fn document() -> String {
         };
         if stage != section {
             section = stage;
-            let _ = write!(
-                out,
-                "\n## {section}\n\n| series | type | labels | what it counts |\n"
-            );
+            let _ = write!(out, "\n## {section}\n\n| series | type | labels | what it counts |\n");
             out.push_str("|---|---|---|---|\n");
         }
-        let labels: Vec<String> = series
-            .labels
-            .iter()
-            .map(|label| format!("`{label}`"))
-            .collect();
+        let labels: Vec<String> = series.labels.iter().map(|label| format!("`{label}`")).collect();
         let (name, kind, help) = (series.name, series.kind, series.help);
-        let _ = writeln!(
-            out,
-            "| `{name}` | {kind} | {} | {help} |",
-            labels.join(", ")
-        );
+        let _ = writeln!(out, "| `{name}` | {kind} | {} | {help} |", labels.join(", "));
     }
     out
 }
@@ -119,12 +98,7 @@ pub struct Page {
 impl Page {
     /// An empty one.
     pub fn new() -> Self {
-        Self {
-            series: all(),
-            current: None,
-            written: Vec::new(),
-            out: String::new(),
-        }
+        Self { series: all(), current: None, written: Vec::new(), out: String::new() }
     }
 
     /// Begins the series of that name.
@@ -175,25 +149,14 @@ impl Page {
         let Some(series) = self.current.and_then(|index| self.series.get(index)) else {
             return;
         };
-        debug_assert_eq!(
-            series.labels.len(),
-            labels.len(),
-            "labels of {}",
-            series.name
-        );
+        debug_assert_eq!(series.labels.len(), labels.len(), "labels of {}", series.name);
         let _ = write!(self.out, "{}{ending}", series.name);
         let names = series.labels.iter().copied();
-        let pairs = names
-            .zip(labels.iter().copied())
-            .chain(bound.map(|bound| ("le", bound)));
+        let pairs = names.zip(labels.iter().copied()).chain(bound.map(|bound| ("le", bound)));
         let mut separator = '{';
         for (name, value) in pairs {
             let value = value.to_string().replace('\\', "\\\\").replace('"', "\\\"");
-            let _ = write!(
-                self.out,
-                "{separator}{name}=\"{}\"",
-                value.replace('\n', "\\n")
-            );
+            let _ = write!(self.out, "{separator}{name}=\"{}\"", value.replace('\n', "\\n"));
             separator = ',';
         }
         self.out.push_str(if separator == ',' { "} " } else { " " });

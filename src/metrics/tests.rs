@@ -43,23 +43,12 @@ fn instance() -> Instance {
 }
 
 fn account(class: Option<Class>) -> Option<Account> {
-    Some(Account {
-        key: KeyId(0),
-        endpoint: Endpoint::Fast,
-        class,
-    })
+    Some(Account { key: KeyId(0), endpoint: Endpoint::Fast, class })
 }
 
 fn answered(status: CacheStatus) -> Reply {
-    let cache = CacheReport {
-        status,
-        age: Duration::ZERO,
-        ttl: Duration::ZERO,
-    };
-    let trail = Trail {
-        admitted: Instant::from_nanos(5_000),
-        ..Trail::default()
-    };
+    let cache = CacheReport { status, age: Duration::ZERO, ttl: Duration::ZERO };
+    let trail = Trail { admitted: Instant::from_nanos(5_000), ..Trail::default() };
     Reply {
         cache: Some(cache),
         account: account(Some(Class::News)),
@@ -69,19 +58,11 @@ fn answered(status: CacheStatus) -> Reply {
 }
 
 fn refused(refusal: &Refusal, account: Option<Account>) -> Reply {
-    Reply {
-        account,
-        ..Reply::refused(refusal, String::new(), None)
-    }
+    Reply { account, ..Reply::refused(refusal, String::new(), None) }
 }
 
 fn leg(role: Role, verdict: Verdict, took: Duration) -> LegReport {
-    LegReport {
-        engine: EngineId(0),
-        role,
-        verdict,
-        took,
-    }
+    LegReport { engine: EngineId(0), role, verdict, took }
 }
 
 /// A core that has seen one of everything.
@@ -93,12 +74,7 @@ fn busy() -> ShardMetrics {
     let late = refused(&Refusal::DeadlineExceeded, account(Some(Class::News)));
     metrics.request(&late, true, MS(585), MS(3));
     metrics.request(&refused(&Refusal::Unauthorized, None), false, MS(1), MS(1));
-    metrics.request(
-        &refused(&Refusal::Overloaded, account(None)),
-        true,
-        MS(1),
-        MS(1),
-    );
+    metrics.request(&refused(&Refusal::Overloaded, account(None)), true, MS(1), MS(1));
     metrics.chosen(EngineId(0));
     metrics.leg(&leg(Role::Primary, Verdict::Cancelled, MS(200)), "");
     metrics.leg(&leg(Role::Hedge, Verdict::Valid, MS(50)), "");
@@ -125,12 +101,7 @@ fn gauges() -> Gauges {
         opened_total: 4,
         reused_total: 9,
     };
-    Gauges {
-        limit: 64,
-        hedge_tokens: f64::NAN,
-        engines: vec![engine],
-        ..Gauges::default()
-    }
+    Gauges { limit: 64, hedge_tokens: f64::NAN, engines: vec![engine], ..Gauges::default() }
 }
 
 fn published(metrics: &mut ShardMetrics) -> Option<Arc<Snapshot>> {
@@ -150,11 +121,7 @@ fn a_request_without_an_answer_counts_at_its_time_and_a_refused_one_does_not() {
     assert_eq!(seen.by_endpoint[1][Outcome::Refused.index()].count(), 1);
     assert_eq!(seen.own[Endpoint::Fast.index()].count(), 5);
     assert_eq!(seen.refusals["overloaded"], 1);
-    assert_eq!(
-        seen.requests[2].iter().sum::<u64>(),
-        1,
-        "before the key was known: no endpoint"
-    );
+    assert_eq!(seen.requests[2].iter().sum::<u64>(), 1, "before the key was known: no endpoint");
     assert_eq!(seen.incomplete, 1);
 }
 
@@ -177,10 +144,7 @@ fn a_snapshot_is_written_over_once_nobody_reads_it() {
     metrics.publish(gauges(), &slot);
     metrics.refresh();
     metrics.publish(gauges(), &slot);
-    assert_eq!(
-        first.seen.refreshes, 1,
-        "what is being read does not change"
-    );
+    assert_eq!(first.seen.refreshes, 1, "what is being read does not change");
     assert_eq!(slot.newest().unwrap().seen.refreshes, 3);
     drop(first);
     let second = Arc::as_ptr(&slot.newest().unwrap());
@@ -197,10 +161,7 @@ fn cores_merge_to_the_sum() {
     let cores = [published(&mut busy()), None, published(&mut busy())];
     let merged = render::merged(&cores).unwrap();
     assert_eq!(merged.of_endpoint(Endpoint::Fast).count(), 12);
-    assert_eq!(
-        merged.engines[0].legs[Role::Hedge as usize][Verdict::Valid.index()],
-        2
-    );
+    assert_eq!(merged.engines[0].legs[Role::Hedge as usize][Verdict::Valid.index()], 2);
     assert_eq!(merged.engines[0].details["challenge"], 2);
     assert_eq!(merged.engines[0].busy[0], MS(400));
     assert_eq!(merged.lanes_full, 2);
@@ -220,30 +181,13 @@ fn every_series_of_the_list_is_written_and_no_other() {
 
 #[test]
 fn names_follow_the_rule_and_help_is_a_sentence() {
-    for table::Series {
-        name, kind, help, ..
-    } in table::all()
-    {
-        assert!(
-            name.starts_with("hedgerow_") || name.starts_with("process_"),
-            "{name}"
-        );
+    for table::Series { name, kind, help, .. } in table::all() {
+        assert!(name.starts_with("hedgerow_") || name.starts_with("process_"), "{name}");
         assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
         assert!(["counter", "gauge", "histogram"].contains(&kind), "{name}");
-        assert!(
-            kind != "histogram" || name.ends_with("_seconds"),
-            "{name}: base units"
-        );
-        assert!(
-            help.ends_with('.') && !help.contains('\n'),
-            "{name}: {help}"
-        );
-        assert!(
-            !["_ms", "_us", "_ratios"]
-                .iter()
-                .any(|unit| name.contains(unit)),
-            "{name}"
-        );
+        assert!(kind != "histogram" || name.ends_with("_seconds"), "{name}: base units");
+        assert!(help.ends_with('.') && !help.contains('\n'), "{name}: {help}");
+        assert!(!["_ms", "_us", "_ratios"].iter().any(|unit| name.contains(unit)), "{name}");
     }
 }
 
@@ -260,10 +204,7 @@ fn the_text_is_well_formed_and_holds_no_nan() {
     ));
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').unwrap_or_default();
-        assert!(
-            name.starts_with("hedgerow_") || name.starts_with("process_"),
-            "{line}"
-        );
+        assert!(name.starts_with("hedgerow_") || name.starts_with("process_"), "{line}");
         assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line}");
         assert_eq!(name.contains('{'), name.ends_with('}'), "{line}");
     }
@@ -272,10 +213,7 @@ fn the_text_is_well_formed_and_holds_no_nan() {
 #[test]
 fn nothing_published_is_still_a_page() {
     let text = render(&[None, None], &instance());
-    assert!(
-        text.contains("hedgerow_control_cores{state=\"configured\"} 2\n"),
-        "{text}"
-    );
+    assert!(text.contains("hedgerow_control_cores{state=\"configured\"} 2\n"), "{text}");
 }
 
 #[test]

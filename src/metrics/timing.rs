@@ -28,19 +28,14 @@ pub struct Timing {
 impl Timing {
     /// Of nothing yet.
     pub const fn new(digits: Digits) -> Self {
-        Self {
-            digits,
-            histogram: None,
-            sum: Duration::ZERO,
-        }
+        Self { digits, histogram: None, sum: Duration::ZERO }
     }
 
     /// One time more.
     pub fn record(&mut self, time: Duration) {
         self.sum = self.sum.saturating_add(time);
         let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        self.histogram()
-            .saturating_record(time_us.clamp(1, LONGEST_US));
+        self.histogram().saturating_record(time_us.clamp(1, LONGEST_US));
     }
 
     fn histogram(&mut self) -> &mut Histogram<u64> {
@@ -49,10 +44,7 @@ impl Timing {
             Digits::Three => 3,
         };
         self.histogram.get_or_insert_with(|| {
-            #[expect(
-                clippy::expect_used,
-                reason = "constant bounds; a test makes both kinds"
-            )]
+            #[expect(clippy::expect_used, reason = "constant bounds; a test makes both kinds")]
             Histogram::new_with_bounds(1, LONGEST_US, digits).expect("1 < LONGEST_US / 2")
         })
     }
@@ -69,19 +61,13 @@ impl Timing {
 
     /// The time that a share `quantile` (0..=1) of them does not exceed; none of nothing.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
-        let histogram = self
-            .histogram
-            .as_ref()
-            .filter(|histogram| !histogram.is_empty())?;
+        let histogram = self.histogram.as_ref().filter(|histogram| !histogram.is_empty())?;
         Some(Duration::from_micros(histogram.value_at_quantile(quantile)))
     }
 
     /// The longest.
     pub fn max(&self) -> Option<Duration> {
-        let histogram = self
-            .histogram
-            .as_ref()
-            .filter(|histogram| !histogram.is_empty())?;
+        let histogram = self.histogram.as_ref().filter(|histogram| !histogram.is_empty())?;
         Some(Duration::from_micros(histogram.max()))
     }
 
@@ -149,10 +135,7 @@ mod tests {
             let timing = of(digits, (1..=1_000).map(MS));
             for (quantile, expected) in [(0.5, 0.5), (0.99, 0.99), (1.0, 1.0)] {
                 let found = timing.quantile(quantile).unwrap().as_secs_f64();
-                assert!(
-                    (found / expected - 1.0).abs() <= error,
-                    "{quantile}: {found}"
-                );
+                assert!((found / expected - 1.0).abs() <= error, "{quantile}: {found}");
             }
             assert_eq!((timing.count(), timing.sum()), (1_000, MS(500_500)));
         }
@@ -184,10 +167,7 @@ mod tests {
         let timing = of(Digits::Three, [MS(1), MS(2), MS(2), MS(100), MS(9_000)]);
         let bounds = [Duration::from_micros(500), MS(2), MS(100), MS(100)];
         assert_eq!(timing.counts_within(&bounds), [0, 3, 4, 4]);
-        assert_eq!(
-            Timing::new(Digits::Two).counts_within(&bounds),
-            [0, 0, 0, 0]
-        );
+        assert_eq!(Timing::new(Digits::Two).counts_within(&bounds), [0, 0, 0, 0]);
     }
 
     #[test]

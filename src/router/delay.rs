@@ -21,9 +21,8 @@ pub fn delay(
         return initial;
     }
     match settings.mode {
-        HedgeMode::Percentile => quantile(settings.quantile).map_or(initial, |late| {
-            late.clamp(settings.delay_min, settings.delay_max)
-        }),
+        HedgeMode::Percentile => quantile(settings.quantile)
+            .map_or(initial, |late| late.clamp(settings.delay_min, settings.delay_max)),
         HedgeMode::Budget => quantile(1.0 - settings.budget_target_ratio)
             .map_or(initial, |late| late.max(settings.delay_min)),
     }

@@ -76,13 +76,9 @@ pub fn first(
     left: Duration,
     chance: Chance,
 ) -> Result<Candidate, Nobody> {
-    if let Some(probe) = candidates
-        .iter()
-        .find(|c| c.is_open_for == Eligibility::Probe)
-    {
-        if probe.min_useful <= left {
-            return Ok(*probe);
-        }
+    let mut probes = candidates.iter().filter(|c| c.is_open_for == Eligibility::Probe);
+    if let Some(probe) = probes.find(|c| c.min_useful <= left) {
+        return Ok(*probe);
     }
     // Engines for the last chance are asked first only when there is no other.
     for role in [EngineRole::Primary, EngineRole::LastChance] {
@@ -92,11 +88,7 @@ pub fn first(
         }
     }
     let short_of_time = candidates.iter().any(|c| c.is_open_for != Eligibility::No);
-    Err(if short_of_time {
-        Nobody::NoTime
-    } else {
-        Nobody::Unavailable
-    })
+    Err(if short_of_time { Nobody::NoTime } else { Nobody::Unavailable })
 }
 
 /// The engine to ask next: another than those in `asked`. Primary engines before last chances.
@@ -111,10 +103,7 @@ pub fn next(
         let mut able = able(candidates, role, left);
         able.retain(|c| !asked.contains(&c.engine));
         // A hedge is no place to explore.
-        let settings = Settings {
-            exploration_ratio: 0.0,
-            ..settings.clone()
-        };
+        let settings = Settings { exploration_ratio: 0.0, ..settings.clone() };
         if let Some(best) = choose(&able, &settings, chance) {
             return Some(best);
         }
@@ -136,11 +125,8 @@ fn choose(able: &[Candidate], settings: &Settings, chance: Chance) -> Option<Can
         RouterMode::All => best_of(able, chance.pick),
         RouterMode::TwoChoices => {
             let one = by_quality(able, chance.pick)?;
-            let others: Vec<Candidate> = able
-                .iter()
-                .filter(|c| c.engine != one.engine)
-                .copied()
-                .collect();
+            let others: Vec<Candidate> =
+                able.iter().filter(|c| c.engine != one.engine).copied().collect();
             match by_quality(&others, chance.second) {
                 Some(two) => best_of(&[one, two], chance.pick),
                 None => Some(one),
@@ -165,17 +151,10 @@ fn by_quality(able: &[Candidate], pick: f64) -> Option<Candidate> {
 /// The engine of the lowest cost for its quality; among equals, `pick` decides. An engine without
 /// statistics is taken to cost as little as the best one that has some, so that it gets measured.
 fn best_of(able: &[Candidate], pick: f64) -> Option<Candidate> {
-    let known = able
-        .iter()
-        .filter_map(|c| c.cost_ms)
-        .min_by(f64::total_cmp)
-        .unwrap_or(1.0);
+    let known = able.iter().filter_map(|c| c.cost_ms).min_by(f64::total_cmp).unwrap_or(1.0);
     let score = |c: &Candidate| c.cost_ms.unwrap_or(known) / c.quality;
     let lowest = able.iter().map(score).min_by(f64::total_cmp)?;
-    let equals: Vec<&Candidate> = able
-        .iter()
-        .filter(|c| score(c) <= lowest * 1.000_001)
-        .collect();
+    let equals: Vec<&Candidate> = able.iter().filter(|c| score(c) <= lowest * 1.000_001).collect();
     let index = (pick * equals.len() as f64) as usize;
     equals.get(index.min(equals.len() - 1)).map(|c| **c)
 }
@@ -185,11 +164,7 @@ mod tests {
     use super::*;
 
     fn settings(mode: RouterMode, exploration_ratio: f64) -> Settings {
-        Settings {
-            mode,
-            half_life: Duration::from_secs(30),
-            exploration_ratio,
-        }
+        Settings { mode, half_life: Duration::from_secs(30), exploration_ratio }
     }
 
     fn engine(id: u16, cost_ms: impl Into<Option<f64>>) -> Candidate {
@@ -207,11 +182,7 @@ mod tests {
     const LEFT: Duration = Duration::from_millis(570);
 
     fn chance(pick: f64) -> Chance {
-        Chance {
-            explore: 0.99,
-            pick,
-            second: 0.5,
-        }
+        Chance { explore: 0.99, pick, second: 0.5 }
     }
 
     fn check(candidates: &[Candidate], expected: Result<u16, Nobody>) {
@@ -222,33 +193,15 @@ mod tests {
 
     #[test]
     fn the_lowest_cost_wins() {
-        check(
-            &[engine(0, 200.0), engine(1, 90.0), engine(2, 400.0)],
-            Ok(1),
-        );
+        check(&[engine(0, 200.0), engine(1, 90.0), engine(2, 400.0)], Ok(1));
     }
 
     #[test]
     fn quality_divides_the_cost_and_decides_without_statistics() {
-        let good = Candidate {
-            quality: 1000.0,
-            ..engine(0, None)
-        };
-        let poor = Candidate {
-            quality: 0.001,
-            ..engine(1, None)
-        };
+        let good = Candidate { quality: 1000.0, ..engine(0, None) };
+        let poor = Candidate { quality: 0.001, ..engine(1, None) };
         check(&[poor, good], Ok(0));
-        check(
-            &[
-                Candidate {
-                    quality: 0.5,
-                    ..engine(0, 100.0)
-                },
-                engine(1, 150.0),
-            ],
-            Ok(1),
-        );
+        check(&[Candidate { quality: 0.5, ..engine(0, 100.0) }, engine(1, 150.0)], Ok(1));
     }
 
     #[test]
@@ -262,35 +215,20 @@ mod tests {
 
     #[test]
     fn an_open_breaker_and_a_lack_of_time_are_told_apart() {
-        let open = Candidate {
-            is_open_for: Eligibility::No,
-            ..engine(0, 50.0)
-        };
+        let open = Candidate { is_open_for: Eligibility::No, ..engine(0, 50.0) };
         check(&[open], Err(Nobody::Unavailable));
         check(&[], Err(Nobody::Unavailable));
-        let long = Candidate {
-            min_useful: Duration::from_secs(1),
-            ..engine(0, 50.0)
-        };
+        let long = Candidate { min_useful: Duration::from_secs(1), ..engine(0, 50.0) };
         check(&[long], Err(Nobody::NoTime));
     }
 
     #[test]
     fn a_probe_goes_first_and_is_no_hedge() {
-        let probe = Candidate {
-            is_open_for: Eligibility::Probe,
-            ..engine(1, 900.0)
-        };
+        let probe = Candidate { is_open_for: Eligibility::Probe, ..engine(1, 900.0) };
         check(&[engine(0, 10.0), probe], Ok(1));
         let settings = settings(RouterMode::All, 0.0);
         let asked = [EngineId(0)];
-        let hedge = next(
-            &[engine(0, 10.0), probe],
-            &settings,
-            LEFT,
-            &asked,
-            chance(0.5),
-        );
+        let hedge = next(&[engine(0, 10.0), probe], &settings, LEFT, &asked, chance(0.5));
         assert_eq!(hedge, None);
     }
 
@@ -298,25 +236,15 @@ mod tests {
     fn a_hedge_never_goes_to_the_same_engine() {
         let settings = settings(RouterMode::TwoChoices, 0.5);
         let candidates = [engine(0, 10.0), engine(1, 500.0)];
-        let eager = Chance {
-            explore: 0.0,
-            pick: 0.0,
-            second: 0.0,
-        };
+        let eager = Chance { explore: 0.0, pick: 0.0, second: 0.0 };
         let hedge = next(&candidates, &settings, LEFT, &[EngineId(0)], eager);
         assert_eq!(hedge, Some(candidates[1]));
-        assert_eq!(
-            next(&candidates[..1], &settings, LEFT, &[EngineId(0)], eager),
-            None
-        );
+        assert_eq!(next(&candidates[..1], &settings, LEFT, &[EngineId(0)], eager), None);
     }
 
     #[test]
     fn last_chances_come_after_all_others() {
-        let last = Candidate {
-            role: EngineRole::LastChance,
-            ..engine(0, 1.0)
-        };
+        let last = Candidate { role: EngineRole::LastChance, ..engine(0, 1.0) };
         check(&[last, engine(1, 400.0)], Ok(1));
         check(&[last], Ok(0));
     }
@@ -324,20 +252,11 @@ mod tests {
     #[test]
     fn exploration_is_drawn_by_quality() {
         let settings = settings(RouterMode::All, 0.06);
-        let poor = Candidate {
-            quality: 0.001,
-            ..engine(1, 1.0)
-        };
-        let good = Candidate {
-            quality: 1000.0,
-            ..engine(0, 900.0)
-        };
+        let poor = Candidate { quality: 0.001, ..engine(1, 1.0) };
+        let good = Candidate { quality: 1000.0, ..engine(0, 900.0) };
         for step in 0..1000 {
-            let chance = Chance {
-                explore: 0.0,
-                pick: (f64::from(step) + 0.5) / 1000.0,
-                second: 0.0,
-            };
+            let chance =
+                Chance { explore: 0.0, pick: (f64::from(step) + 0.5) / 1000.0, second: 0.0 };
             assert_eq!(first(&[poor, good], &settings, LEFT, chance), Ok(good));
         }
     }

@@ -109,19 +109,11 @@ fn tag(rest: &str) -> Option<Tag> {
     let window = bytes.get(..TAG_BYTES_MAX).unwrap_or(bytes);
     if window.starts_with(b"<!--") {
         let end = memmem::find(window.get(4..)?, b"-->")?;
-        return Some(Tag {
-            bytes: end + 7,
-            is_block: true,
-            hides: None,
-        });
+        return Some(Tag { bytes: end + 7, is_block: true, hides: None });
     }
     if window.starts_with(b"<!") || window.starts_with(b"<?") {
         let end = memchr(b'>', window)?;
-        return Some(Tag {
-            bytes: end + 1,
-            is_block: true,
-            hides: None,
-        });
+        return Some(Tag { bytes: end + 1, is_block: true, hides: None });
     }
     let is_closing = window.get(1) == Some(&b'/');
     let name_start = if is_closing { 2 } else { 1 };
@@ -130,18 +122,11 @@ fn tag(rest: &str) -> Option<Tag> {
         .iter()
         .position(|b| !(b.is_ascii_alphanumeric() || *b == b'-'))
         .unwrap_or(name_bytes.len());
-    let name = rest
-        .get(name_start..name_start + name_length)?
-        .to_ascii_lowercase();
+    let name = rest.get(name_start..name_start + name_length)?.to_ascii_lowercase();
     let name = name.as_str();
     let is_block = BLOCKS.binary_search(&name).is_ok();
     let is_element = is_block || INLINES.binary_search(&name).is_ok() || is_custom(name);
-    if !is_element
-        || !matches!(
-            name_bytes.get(name_length)?,
-            b'>' | b'/' | b' ' | b'\t' | b'\n'
-        )
-    {
+    if !is_element || !matches!(name_bytes.get(name_length)?, b'>' | b'/' | b' ' | b'\t' | b'\n') {
         return None;
     }
     let end = tag_end(window, name_start + name_length)?;
@@ -150,11 +135,7 @@ fn tag(rest: &str) -> Option<Tag> {
         "style" if !is_closing => Some("</style"),
         _ => None,
     };
-    Some(Tag {
-        bytes: end,
-        is_block,
-        hides,
-    })
+    Some(Tag { bytes: end, is_block, hides })
 }
 
 /// Names of custom elements have a hyphen and start with a letter (HTML §4.13.3).

@@ -11,10 +11,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Runs `hedgerow-perf` to its end.
 pub(crate) fn perf(arguments: &[&str]) -> Output {
-    program()
-        .args(arguments)
-        .output()
-        .expect("the program runs")
+    program().args(arguments).output().expect("the program runs")
 }
 
 /// What the program printed.
@@ -60,10 +57,7 @@ impl Engine {
             .strip_prefix("engine on http://")
             .and_then(|rest| rest.split_once('/'))
             .unwrap_or_else(|| panic!("no address in {line:?}"));
-        Self {
-            address: address.0.to_owned(),
-            child,
-        }
+        Self { address: address.0.to_owned(), child }
     }
 
     /// Its process.
@@ -74,9 +68,7 @@ impl Engine {
     /// A connection to it.
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("the engine listens");
-        stream
-            .set_read_timeout(Some(ANSWER_TIME_MAX))
-            .expect("a valid time");
+        stream.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a valid time");
         stream
     }
 
@@ -88,18 +80,11 @@ impl Engine {
     /// Sends `request` on a new connection, and reads to its end.
     pub(crate) fn ask(&self, request: &str) -> (String, String) {
         let mut stream = self.connect();
-        stream
-            .write_all(request.as_bytes())
-            .expect("the engine reads");
+        stream.write_all(request.as_bytes()).expect("the engine reads");
         let mut text = String::new();
-        stream
-            .read_to_string(&mut text)
-            .expect("the engine answers");
+        stream.read_to_string(&mut text).expect("the engine answers");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        (
-            head.lines().next().unwrap_or_default().to_owned(),
-            body.to_owned(),
-        )
+        (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
     }
 
     /// Its statistics, once `is_wanted` holds of them.

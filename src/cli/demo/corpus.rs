@@ -30,14 +30,8 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/config", include_str!("../../../docs/config.md")),
     ("docs/engines", include_str!("../../../docs/engines.md")),
     ("docs/metrics", include_str!("../../../docs/metrics.md")),
-    (
-        "docs/operations",
-        include_str!("../../../docs/operations.md"),
-    ),
-    (
-        "docs/performance",
-        include_str!("../../../docs/performance.md"),
-    ),
+    ("docs/operations", include_str!("../../../docs/operations.md")),
+    ("docs/performance", include_str!("../../../docs/performance.md")),
 ];
 
 /// What an engine finds: a page of its own.
@@ -68,10 +62,7 @@ pub(super) fn built_in() -> Corpus {
             markup::sections(text, &format!("https://hedgerow.example/{path}"))
         })
         .collect();
-    Corpus {
-        sections,
-        skipped: 0,
-    }
+    Corpus { sections, skipped: 0 }
 }
 
 /// The `.txt`, `.md` and `.html` files below `folder`, in the order of their paths.
@@ -80,15 +71,9 @@ pub(super) fn built_in() -> Corpus {
 /// A folder that cannot be read, or has no such file.
 pub(super) fn folder(folder: &Path) -> Result<Corpus, DemoError> {
     let unreadable = |error| DemoError::Corpus(folder.to_owned(), error);
-    let mut found = Found {
-        files: Vec::new(),
-        skipped: 0,
-    };
+    let mut found = Found { files: Vec::new(), skipped: 0 };
     found.walk(folder, 0).map_err(unreadable)?;
-    let mut corpus = Corpus {
-        sections: Vec::new(),
-        skipped: found.skipped,
-    };
+    let mut corpus = Corpus { sections: Vec::new(), skipped: found.skipped };
     let mut left_bytes = BYTES_MAX;
     for path in &found.files {
         match read(path, left_bytes.min(FILE_BYTES_MAX)) {
@@ -138,10 +123,7 @@ impl Found {
 }
 
 fn extension(path: &Path) -> String {
-    path.extension()
-        .and_then(OsStr::to_str)
-        .unwrap_or_default()
-        .to_ascii_lowercase()
+    path.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase()
 }
 
 fn is_text(path: &Path) -> bool {
@@ -151,11 +133,7 @@ fn is_text(path: &Path) -> bool {
 /// A file's bytes; none if it cannot be read or is longer than `bytes_max`.
 fn read(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::File::open(path)
-        .ok()?
-        .take(bytes_max + 1)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    fs::File::open(path).ok()?.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 <= bytes_max).then_some(bytes)
 }
 
@@ -168,11 +146,7 @@ fn section(folder: &Path, path: &Path, bytes: &[u8]) -> Section {
         _ => markup::html(&source),
     };
     let name = relative.with_extension("").to_string_lossy().into_owned();
-    Section {
-        title: title.unwrap_or(name),
-        url: address(relative),
-        text,
-    }
+    Section { title: title.unwrap_or(name), url: address(relative), text }
 }
 
 fn address(relative: &Path) -> String {
@@ -232,24 +206,13 @@ mod tests {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 if extension(&path) == "md" {
-                    let name = path
-                        .file_stem()
-                        .unwrap()
-                        .to_str()
-                        .unwrap()
-                        .to_ascii_lowercase();
+                    let name = path.file_stem().unwrap().to_str().unwrap().to_ascii_lowercase();
                     found.insert(format!("{prefix}{name}"));
                 }
             }
         }
-        let embedded = DOCUMENTS
-            .iter()
-            .map(|(path, _)| (*path).to_owned())
-            .collect();
-        assert_eq!(
-            found, embedded,
-            "DOCUMENTS lacks a document or names one that is gone"
-        );
+        let embedded = DOCUMENTS.iter().map(|(path, _)| (*path).to_owned()).collect();
+        assert_eq!(found, embedded, "DOCUMENTS lacks a document or names one that is gone");
     }
 
     #[test]
@@ -259,14 +222,8 @@ mod tests {
         assert_eq!(addresses.len(), sections.len());
         assert!(sections.len() > 20, "{}", sections.len());
         for section in &sections {
-            assert!(
-                url::Url::parse(&section.url).unwrap().fragment().is_none(),
-                "{section:?}"
-            );
-            assert!(
-                !section.title.is_empty() && !section.text.is_empty(),
-                "{section:?}"
-            );
+            assert!(url::Url::parse(&section.url).unwrap().fragment().is_none(), "{section:?}");
+            assert!(!section.title.is_empty() && !section.text.is_empty(), "{section:?}");
         }
     }
 
@@ -274,32 +231,18 @@ mod tests {
     fn a_folder_is_read_in_order_and_each_kind_by_its_rules() {
         let scratch = Scratch::new("kinds");
         scratch.put("b/plain.txt", b"one\n two\xff");
-        scratch.put(
-            "a.html",
-            b"<title>T &amp; t</title><p>text<script>no()</script></p>",
-        );
+        scratch.put("a.html", b"<title>T &amp; t</title><p>text<script>no()</script></p>");
         scratch.put("c dä.md", b"# Head\nSome `code`.");
         scratch.put("ignored.png", b"x");
         let corpus = folder(&scratch.0).unwrap();
-        let seen: Vec<(&str, &str, &str)> = corpus
-            .sections
-            .iter()
-            .map(|s| (&*s.title, &*s.url, &*s.text))
-            .collect();
+        let seen: Vec<(&str, &str, &str)> =
+            corpus.sections.iter().map(|s| (&*s.title, &*s.url, &*s.text)).collect();
         assert_eq!(
             seen,
             [
                 ("T & t", "https://corpus.example/a.html", "text"),
-                (
-                    "b/plain",
-                    "https://corpus.example/b/plain.txt",
-                    "one two\u{fffd}"
-                ),
-                (
-                    "Head",
-                    "https://corpus.example/c%20d%C3%A4.md",
-                    "Some code."
-                ),
+                ("b/plain", "https://corpus.example/b/plain.txt", "one two\u{fffd}"),
+                ("Head", "https://corpus.example/c%20d%C3%A4.md", "Some code."),
             ]
         );
         assert_eq!(corpus.skipped, 0);
@@ -328,9 +271,6 @@ mod tests {
     fn a_missing_and_an_empty_folder_are_told_apart() {
         let scratch = Scratch::new("empty");
         assert!(matches!(folder(&scratch.0), Err(DemoError::Empty(_))));
-        assert!(matches!(
-            folder(&scratch.0.join("no")),
-            Err(DemoError::Corpus(..))
-        ));
+        assert!(matches!(folder(&scratch.0.join("no")), Err(DemoError::Corpus(..))));
     }
 }

@@ -36,34 +36,19 @@ pub(super) struct Character {
 pub(super) const CHARACTERS: [Character; 3] = [
     Character {
         name: "alpha",
-        ranking: Ranking {
-            k1: 1.2,
-            b: 0.75,
-            title_weight: 3.0,
-            unknown_every: None,
-        },
+        ranking: Ranking { k1: 1.2, b: 0.75, title_weight: 3.0, unknown_every: None },
         law: BRISK,
         quality: 1.0,
     },
     Character {
         name: "beta",
-        ranking: Ranking {
-            k1: 1.6,
-            b: 0.6,
-            title_weight: 5.0,
-            unknown_every: Some(9),
-        },
+        ranking: Ranking { k1: 1.6, b: 0.6, title_weight: 5.0, unknown_every: Some(9) },
         law: WARM,
         quality: 1.0,
     },
     Character {
         name: "gamma",
-        ranking: Ranking {
-            k1: 0.9,
-            b: 0.9,
-            title_weight: 1.0,
-            unknown_every: Some(5),
-        },
+        ranking: Ranking { k1: 0.9, b: 0.9, title_weight: 1.0, unknown_every: Some(5) },
         law: WARM,
         quality: 0.8,
     },
@@ -77,14 +62,8 @@ struct Engine {
 
 /// The engine as a service.
 pub(super) fn service(character: Character, index: Arc<Index>, seed: u64) -> Router {
-    let engine = Arc::new(Engine {
-        character,
-        index,
-        seed,
-    });
-    Router::new()
-        .route("/search", get(search))
-        .with_state(engine)
+    let engine = Arc::new(Engine { character, index, seed });
+    Router::new().route("/search", get(search)).with_state(engine)
 }
 
 /// What is read of a question; all else that an adapter sends makes no difference here.
@@ -130,10 +109,7 @@ async fn search(State(engine): State<Arc<Engine>>, Query(asked): Query<Asked>) -
     }
     let page = asked.pageno.unwrap_or(1);
     if !(1..=PAGES_MAX).contains(&page) {
-        return refused(
-            StatusCode::BAD_REQUEST,
-            "Invalid value for parameter pageno",
-        );
+        return refused(StatusCode::BAD_REQUEST, "Invalid value for parameter pageno");
     }
     let Character { name, law, .. } = engine.character;
     let question = Question::new(&asked.q);
@@ -148,16 +124,9 @@ async fn search(State(engine): State<Arc<Engine>>, Query(asked): Query<Asked>) -
 impl Engine {
     fn page<'a>(&'a self, query: &'a str, question: &Question, page: usize) -> Page<'a> {
         let skipped = (page - 1) * PAGE_RESULTS;
-        let hits = self
-            .index
-            .search(self.character.ranking, question, skipped + PAGE_RESULTS);
+        let hits = self.index.search(self.character.ranking, question, skipped + PAGE_RESULTS);
         let row = |(rank, hit): (usize, &Hit)| self.row(*hit, rank + 1, question);
-        let results = hits
-            .iter()
-            .enumerate()
-            .skip(skipped)
-            .filter_map(row)
-            .collect();
+        let results = hits.iter().enumerate().skip(skipped).filter_map(row).collect();
         Page {
             query,
             results,
@@ -197,20 +166,14 @@ mod tests {
 
     fn page(character: usize, query: &str, page: usize) -> serde_json::Value {
         let index = Arc::new(Index::new(corpus::built_in().sections));
-        let engine = Engine {
-            character: CHARACTERS[character],
-            index,
-            seed: 1,
-        };
+        let engine = Engine { character: CHARACTERS[character], index, seed: 1 };
         let question = Question::new(query);
         serde_json::to_value(engine.page(query, &question, page)).unwrap()
     }
 
     fn addresses(page: &serde_json::Value) -> Vec<String> {
         let rows = page["results"].as_array().unwrap();
-        rows.iter()
-            .map(|row| row["url"].as_str().unwrap().to_owned())
-            .collect()
+        rows.iter().map(|row| row["url"].as_str().unwrap().to_owned()).collect()
     }
 
     #[test]
@@ -229,9 +192,8 @@ mod tests {
 
     #[test]
     fn engines_rank_differently() {
-        let orders: Vec<Vec<String>> = (0..3)
-            .map(|character| addresses(&page(character, "hedge budget", 1)))
-            .collect();
+        let orders: Vec<Vec<String>> =
+            (0..3).map(|character| addresses(&page(character, "hedge budget", 1))).collect();
         assert_ne!(orders[0], orders[1]);
         assert_ne!(orders[0], orders[2]);
         assert_ne!(orders[1], orders[2]);
@@ -241,11 +203,7 @@ mod tests {
     fn pages_do_not_overlap() {
         let (first, second) = (page(0, "the", 1), page(0, "the", 2));
         assert_eq!(addresses(&first).len(), PAGE_RESULTS);
-        assert!(
-            addresses(&second)
-                .iter()
-                .all(|url| !addresses(&first).contains(url))
-        );
+        assert!(addresses(&second).iter().all(|url| !addresses(&first).contains(url)));
     }
 
     #[test]

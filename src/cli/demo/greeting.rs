@@ -42,19 +42,9 @@ pub(super) fn questions_for(sections: &[Section]) -> Vec<String> {
 }
 
 fn asked(title: &str) -> String {
-    let words = title
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty());
-    let question = words
-        .take(TITLE_WORDS_MAX)
-        .collect::<Vec<_>>()
-        .join(" ")
-        .to_lowercase();
-    if Question::new(&question).is_empty() {
-        String::new()
-    } else {
-        question
-    }
+    let words = title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let question = words.take(TITLE_WORDS_MAX).collect::<Vec<_>>().join(" ").to_lowercase();
+    if Question::new(&question).is_empty() { String::new() } else { question }
 }
 
 /// The text, with a line break at its end.
@@ -66,16 +56,8 @@ pub(super) fn text(
     admin_port: u16,
 ) -> String {
     let first = questions.first().map_or("hedge", String::as_str);
-    let others: Vec<String> = questions
-        .iter()
-        .skip(1)
-        .map(|one| format!("'{one}'"))
-        .collect();
-    let others = if others.is_empty() {
-        format!("'{first}'")
-    } else {
-        others.join(" ")
-    };
+    let others: Vec<String> = questions.iter().skip(1).map(|one| format!("'{one}'")).collect();
+    let others = if others.is_empty() { format!("'{first}'") } else { others.join(" ") };
     let left_out = match skipped {
         0 => String::new(),
         skipped => format!("; {skipped} files were left out (too long, too many or not readable)"),
@@ -110,11 +92,7 @@ mod tests {
     use super::*;
 
     fn section(title: &str) -> Section {
-        Section {
-            title: title.into(),
-            url: String::new(),
-            text: String::new(),
-        }
+        Section { title: title.into(), url: String::new(), text: String::new() }
     }
 
     fn check(titles: &[&str], expected: &[&str]) {
@@ -124,10 +102,7 @@ mod tests {
 
     #[test]
     fn questions_are_made_from_titles_and_hold_nothing_a_shell_reads() {
-        check(
-            &["It's $(rm -rf) `x`; \"y\"", "A", "A", "…"],
-            &["it s rm rf x y", "a"],
-        );
+        check(&["It's $(rm -rf) `x`; \"y\"", "A", "A", "…"], &["it s rm rf x y", "a"]);
         check(&[], &[]);
     }
 

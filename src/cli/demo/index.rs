@@ -83,21 +83,12 @@ impl Index {
             }
             lengths.push(length);
             for (word, (in_title, in_text)) in counts {
-                words.entry(word).or_default().push(Posting {
-                    section: number,
-                    in_title,
-                    in_text,
-                });
+                words.entry(word).or_default().push(Posting { section: number, in_title, in_text });
             }
         }
         let total: f64 = lengths.iter().map(|length| f64::from(*length)).sum();
         let mean_length = (total / sections.len().max(1) as f64).max(1.0);
-        Self {
-            sections,
-            lengths,
-            mean_length,
-            words,
-        }
+        Self { sections, lengths, mean_length, words }
     }
 
     /// The section of a hit.
@@ -163,11 +154,7 @@ impl Index {
     }
 
     fn saturated(&self, ranking: Ranking, posting: Posting) -> f64 {
-        let length = self
-            .lengths
-            .get(posting.section as usize)
-            .copied()
-            .unwrap_or_default();
+        let length = self.lengths.get(posting.section as usize).copied().unwrap_or_default();
         let relative = f64::from(length) / self.mean_length;
         let in_text = f64::from(posting.in_text) / (1.0 - ranking.b + ranking.b * relative);
         let count = in_text + ranking.title_weight * f64::from(posting.in_title);
@@ -177,8 +164,7 @@ impl Index {
 
 impl Ranking {
     fn knows(self, section: u32) -> bool {
-        self.unknown_every
-            .is_none_or(|every| section % every != every - 1)
+        self.unknown_every.is_none_or(|every| section % every != every - 1)
     }
 }
 
@@ -236,34 +222,21 @@ fn is_operator(part: &str) -> bool {
     let name = part.trim_start_matches('-');
     name.len() < part.len()
         || part == "OR"
-        || ["site:", "filetype:", "lang:"]
-            .iter()
-            .any(|operator| name.starts_with(operator))
+        || ["site:", "filetype:", "lang:"].iter().any(|operator| name.starts_with(operator))
 }
 
 /// The passage of `text` with the most different words of the question, those written as asked
 /// before others; cut at spaces.
 pub(super) fn snippet(text: &str, question: &Question) -> String {
-    let text = text
-        .get(..text.floor_char_boundary(PASSAGE_BYTES_MAX))
-        .unwrap_or_default();
-    let hits: Vec<(usize, (usize, Form))> = words_of(text)
-        .filter_map(|(at, form)| Some((at, question.find(form)?)))
-        .collect();
+    let text = text.get(..text.floor_char_boundary(PASSAGE_BYTES_MAX)).unwrap_or_default();
+    let hits: Vec<(usize, (usize, Form))> =
+        words_of(text).filter_map(|(at, form)| Some((at, question.find(form)?))).collect();
     let (mut best, mut best_count) = (0, 0);
     for (first, (at, _)) in hits.iter().enumerate() {
-        let near = hits
-            .iter()
-            .skip(first)
-            .take_while(|(next, _)| next - at < SNIPPET_BYTES / 2);
+        let near = hits.iter().skip(first).take_while(|(next, _)| next - at < SNIPPET_BYTES / 2);
         let seen = near.fold(0_u64, |seen, (_, (word, form))| {
             let low = 1 << (word % QUESTION_WORDS_MAX);
-            seen | low
-                | if *form == Form::Same {
-                    low << QUESTION_WORDS_MAX
-                } else {
-                    0
-                }
+            seen | low | if *form == Form::Same { low << QUESTION_WORDS_MAX } else { 0 }
         });
         if seen.count_ones() > best_count {
             (best, best_count) = (*at, seen.count_ones());
@@ -274,13 +247,8 @@ pub(super) fn snippet(text: &str, question: &Question) -> String {
     let before = text.get(..start).unwrap_or_default();
     let start = before.rfind(' ').map_or(0, |space| space + 1);
     let rest = text.get(start..).unwrap_or_default();
-    let passage = rest
-        .get(..rest.floor_char_boundary(SNIPPET_BYTES))
-        .unwrap_or_default();
-    let (lead, is_cut) = (
-        if start > 0 { "… " } else { "" },
-        passage.len() < rest.len(),
-    );
+    let passage = rest.get(..rest.floor_char_boundary(SNIPPET_BYTES)).unwrap_or_default();
+    let (lead, is_cut) = (if start > 0 { "… " } else { "" }, passage.len() < rest.len());
     match passage.rfind(' ').filter(|_| is_cut) {
         Some(space) => format!("{lead}{} …", passage.get(..space).unwrap_or_default()),
         None => format!("{lead}{passage}"),
@@ -329,28 +297,16 @@ fn stem(mut word: String) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Ranking = Ranking {
-        k1: 1.2,
-        b: 0.75,
-        title_weight: 3.0,
-        unknown_every: None,
-    };
+    const PLAIN: Ranking = Ranking { k1: 1.2, b: 0.75, title_weight: 3.0, unknown_every: None };
 
     fn section(title: &str, text: &str) -> Section {
         let url = format!("https://a.example/{title}");
-        Section {
-            title: title.to_owned(),
-            url,
-            text: text.to_owned(),
-        }
+        Section { title: title.to_owned(), url, text: text.to_owned() }
     }
 
     fn index() -> Index {
         Index::new(vec![
-            section(
-                "Caches",
-                "An entry is fresh, then usable. A hedge is no entry.",
-            ),
+            section("Caches", "An entry is fresh, then usable. A hedge is no entry."),
             section("Hedging", "A second call when the first one is late."),
             section(
                 "Drain",
@@ -363,9 +319,7 @@ mod tests {
     fn titles(ranking: Ranking, asked: &str) -> Vec<String> {
         let index = index();
         let hits = index.search(ranking, &Question::new(asked), 10);
-        hits.iter()
-            .map(|hit| index.section(*hit).unwrap().title.clone())
-            .collect()
+        hits.iter().map(|hit| index.section(*hit).unwrap().title.clone()).collect()
     }
 
     fn words(asked: &str) -> Vec<String> {
@@ -383,10 +337,7 @@ mod tests {
 
     #[test]
     fn without_weight_on_titles_another_section_leads() {
-        let ranking = Ranking {
-            title_weight: 0.1,
-            ..PLAIN
-        };
+        let ranking = Ranking { title_weight: 0.1, ..PLAIN };
         assert_eq!(titles(ranking, "hedges")[0], "Drain");
     }
 
@@ -415,10 +366,7 @@ mod tests {
 
     #[test]
     fn an_engine_does_not_know_every_section() {
-        let ranking = Ranking {
-            unknown_every: Some(2),
-            ..PLAIN
-        };
+        let ranking = Ranking { unknown_every: Some(2), ..PLAIN };
         assert_eq!(titles(ranking, "hedge"), ["Drain", "Caches"]);
     }
 
@@ -439,16 +387,9 @@ mod tests {
 
     #[test]
     fn a_snippet_shows_the_passage_and_never_splits_a_letter() {
-        let text = format!(
-            "{} the hedge budget is spent {}",
-            "ä ".repeat(900),
-            "ö".repeat(900)
-        );
+        let text = format!("{} the hedge budget is spent {}", "ä ".repeat(900), "ö".repeat(900));
         let shown = snippet(&text, &Question::new("hedge budget"));
-        assert!(
-            shown.starts_with("… ") && shown.contains("hedge budget is spent"),
-            "{shown}"
-        );
+        assert!(shown.starts_with("… ") && shown.contains("hedge budget is spent"), "{shown}");
         assert!(shown.len() <= SNIPPET_BYTES + 10);
         assert_eq!(snippet("", &Question::new("x")), "");
         assert_eq!(snippet("short", &Question::new("")), "short");

@@ -22,13 +22,8 @@ const DELAY_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Law(&'static [(f64, f64)]);
 
 /// The slow engines' law: p50 164, p90 404, p99 977, p99.9 1,947 ms; 60 ms at the least.
-pub(super) const WARM: Law = Law(&[
-    (1.0, 60.0),
-    (0.5, 164.0),
-    (0.1, 404.0),
-    (0.01, 977.0),
-    (0.001, 1947.0),
-]);
+pub(super) const WARM: Law =
+    Law(&[(1.0, 60.0), (0.5, 164.0), (0.1, 404.0), (0.01, 977.0), (0.001, 1947.0)]);
 
 /// The quick engine's: 5 to 40 ms, the median in the geometric middle.
 pub(super) const BRISK: Law = Law(&[(1.0, 5.0), (0.5, 14.0), (0.01, 40.0), (0.0, 40.0)]);
@@ -67,10 +62,7 @@ mod tests {
 
     fn check(law: Law, slower: f64, expected_ms: f64) {
         let ms = law.exceeded_by(slower).as_secs_f64() * 1e3;
-        assert!(
-            (ms - expected_ms).abs() < 0.01 * expected_ms,
-            "{slower}: {ms}"
-        );
+        assert!((ms - expected_ms).abs() < 0.01 * expected_ms, "{slower}: {ms}");
     }
 
     #[test]
@@ -103,11 +95,7 @@ mod tests {
             delays.sort_unstable();
             let near = |at: usize, ms: u64| {
                 let ratio = delays[at].as_secs_f64() * 1e3 / ms as f64;
-                assert!(
-                    (0.95..1.05).contains(&ratio),
-                    "{at}: {:?} for {ms} ms",
-                    delays[at]
-                );
+                assert!((0.95..1.05).contains(&ratio), "{at}: {:?} for {ms} ms", delays[at]);
             };
             near(0, low_ms);
             near(10_000, half_ms);

@@ -63,11 +63,7 @@ pub(super) fn markdown(source: &str) -> (Option<String>, String) {
 /// An HTML document's title and its text.
 pub(super) fn html(source: &str) -> (Option<String>, String) {
     let source = without(source, "<!--", "-->");
-    let source = without(
-        &without(&source, "<script", "</script>"),
-        "<style",
-        "</style>",
-    );
+    let source = without(&without(&source, "<script", "</script>"), "<style", "</style>");
     let lower = source.to_ascii_lowercase();
     let inside = |name: &str| {
         let open = lower.find(&format!("<{name}"))?;
@@ -77,9 +73,7 @@ pub(super) fn html(source: &str) -> (Option<String>, String) {
         Some(inner).filter(|inner| !inner.is_empty())
     };
     let title = inside("title").or_else(|| inside("h1"));
-    let from = lower
-        .find("<body")
-        .or_else(|| Some(lower.find("</title>")? + "</title>".len()));
+    let from = lower.find("<body").or_else(|| Some(lower.find("</title>")? + "</title>".len()));
     let mut rest = source.get(from.unwrap_or_default()..).unwrap_or_default();
     let mut whole = String::new();
     while !rest.is_empty() {
@@ -120,9 +114,7 @@ fn split(source: &str) -> Vec<(Option<&str>, Vec<&str>)> {
             in_fence = !in_fence;
             continue;
         }
-        let heading = ["# ", "## ", "### "]
-            .iter()
-            .find_map(|marks| line.strip_prefix(marks));
+        let heading = ["# ", "## ", "### "].iter().find_map(|marks| line.strip_prefix(marks));
         match (heading, parts.last_mut()) {
             (Some(heading), _) if !in_fence => parts.push((Some(heading.trim()), Vec::new())),
             (_, Some((_, body))) => body.push(line),
@@ -211,10 +203,8 @@ mod tests {
     #[test]
     fn each_heading_with_text_is_a_section_with_an_address_of_its_own() {
         let sections = sections(DOCUMENT, "https://a.example/docs/engines");
-        let seen: Vec<(&str, &str, &str)> = sections
-            .iter()
-            .map(|one| (&*one.title, &*one.url, &*one.text))
-            .collect();
+        let seen: Vec<(&str, &str, &str)> =
+            sections.iter().map(|one| (&*one.title, &*one.url, &*one.text)).collect();
         let base = "https://a.example/docs/engines";
         assert_eq!(
             seen,
@@ -225,11 +215,7 @@ mod tests {
                     &*format!("{base}/how-to-add-one"),
                     "Write a file. no heading key what url base",
                 ),
-                (
-                    "Engines: How to add one",
-                    &*format!("{base}/how-to-add-one-2"),
-                    "Again."
-                ),
+                ("Engines: How to add one", &*format!("{base}/how-to-add-one-2"), "Again."),
             ]
         );
     }
@@ -238,20 +224,13 @@ mod tests {
     fn a_document_has_its_first_heading_as_title() {
         let (title, text) = markdown(DOCUMENT);
         assert_eq!(title.as_deref(), Some("Engines"));
-        assert!(
-            text.starts_with("Intro. How to add one. Write a file."),
-            "{text}"
-        );
+        assert!(text.starts_with("Intro. How to add one. Write a file."), "{text}");
         assert_eq!(markdown("no heading"), (None, "no heading".to_owned()));
         assert_eq!(markdown(""), (None, String::new()));
     }
 
     fn check_html(source: &str, title: Option<&str>, text: &str) {
-        assert_eq!(
-            html(source),
-            (title.map(str::to_owned), text.to_owned()),
-            "{source}"
-        );
+        assert_eq!(html(source), (title.map(str::to_owned), text.to_owned()), "{source}");
     }
 
     #[test]
@@ -268,20 +247,13 @@ mod tests {
 
     #[test]
     fn scripts_styles_and_comments_are_no_text() {
-        check_html(
-            "a<script>x</SCRIPT>b<style>y</style>c<!-- d -->e",
-            None,
-            "a b c e",
-        );
+        check_html("a<script>x</SCRIPT>b<style>y</style>c<!-- d -->e", None, "a b c e");
         check_html("a<script>never closed", None, "a");
     }
 
     #[test]
     fn a_long_page_is_read_to_its_end() {
-        let source = format!(
-            "<body>{}<p>last",
-            "<p>word <b>bold</b></p>\n".repeat(20_000)
-        );
+        let source = format!("<body>{}<p>last", "<p>word <b>bold</b></p>\n".repeat(20_000));
         let (_, text) = html(&source);
         assert!(text.ends_with("word bold last"));
         assert_eq!(text.matches("word bold").count(), 20_000);
@@ -289,14 +261,10 @@ mod tests {
 
     #[test]
     fn broken_markup_never_panics() {
-        for source in [
-            "](", "[](", "a](b", "[a](", "<title", "<title>", "<body", "<!--", "# ", "```",
-        ] {
-            let _ = (
-                markdown(source),
-                html(source),
-                sections(source, "https://a.example"),
-            );
+        for source in
+            ["](", "[](", "a](b", "[a](", "<title", "<title>", "<body", "<!--", "# ", "```"]
+        {
+            let _ = (markdown(source), html(source), sections(source, "https://a.example"));
         }
     }
 }

@@ -81,19 +81,10 @@ pub fn start(folder: Option<&Path>, seed: u64) -> Result<Embedded, DemoError> {
         // Told to stop, or the sender is gone: the same.
         let _ = runtime.block_on(stopped);
     };
-    let thread = std::thread::Builder::new()
-        .name("demo-engines".to_owned())
-        .spawn(run)?;
+    let thread = std::thread::Builder::new().name("demo-engines".to_owned()).spawn(run)?;
     let skipped = corpus.skipped;
     let (stop, thread) = (Some(stop), Some(thread));
-    Ok(Embedded {
-        engines,
-        sections,
-        skipped,
-        questions,
-        stop,
-        thread,
-    })
+    Ok(Embedded { engines, sections, skipped, questions, stop, thread })
 }
 
 /// Listens on a free loopback port and serves there for as long as the runtime runs.
@@ -167,12 +158,7 @@ plan = "pro"
 
 /// What to print once the instance runs: what there is, three commands to try, how to stop.
 pub fn greeting(embedded: &Embedded, port: u16, admin_port: u16) -> String {
-    let Embedded {
-        sections,
-        skipped,
-        questions,
-        ..
-    } = embedded;
+    let Embedded { sections, skipped, questions, .. } = embedded;
     greeting::text(*sections, *skipped, questions, port, admin_port)
 }
 

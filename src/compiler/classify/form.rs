@@ -61,10 +61,7 @@ pub(super) const fn is_cjk(c: char) -> bool {
 }
 
 const fn is_currency(c: char) -> bool {
-    matches!(
-        c,
-        '$' | '£' | '¥' | '€' | '\u{20a0}'..='\u{20cf}' | '円' | '元'
-    )
+    matches!(c, '$' | '£' | '¥' | '€' | '\u{20a0}'..='\u{20cf}' | '円' | '元')
 }
 
 fn is_address(word: &str) -> bool {
@@ -75,10 +72,7 @@ fn is_address(word: &str) -> bool {
         return false;
     };
     let is_label = |label: &str| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
     (2..=24).contains(&ending.len())
         && ending.bytes().all(|b| b.is_ascii_lowercase())

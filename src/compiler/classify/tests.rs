@@ -23,13 +23,8 @@ fn measured(file: &str) -> Rates {
     let (mut stale, mut wrong) = (0, Vec::new());
     for line in file.lines().filter(|line| !line.starts_with('#')) {
         let fields: Vec<&str> = line.split('\t').collect();
-        let [lang, class, query] = fields[..] else {
-            panic!("{line}")
-        };
-        let expected = Class::ALL
-            .into_iter()
-            .find(|known| known.name() == class)
-            .unwrap();
+        let [lang, class, query] = fields[..] else { panic!("{line}") };
+        let expected = Class::ALL.into_iter().find(|known| known.name() == class).unwrap();
         let got = classifier.classify(&query.to_lowercase());
         count += 1;
         right += usize::from(got == expected);
@@ -55,27 +50,12 @@ fn measured(file: &str) -> Rates {
 /// Asserts least rates, showing what was judged wrong.
 fn check(file: &str, count_min: usize, stale_max: usize, accuracy_min: f64, news_recall_min: f64) {
     let rates = measured(file);
-    let Rates {
-        count,
-        stale,
-        accuracy,
-        news_recall,
-        wrong,
-    } = &rates;
+    let Rates { count, stale, accuracy, news_recall, wrong } = &rates;
     println!("{count} questions: accuracy {accuracy:.3}, news recall {news_recall:.3}: {wrong:#?}");
-    assert!(
-        *stale <= stale_max,
-        "{stale} kept as if they were no news: {wrong:#?}"
-    );
+    assert!(*stale <= stale_max, "{stale} kept as if they were no news: {wrong:#?}");
     assert!(*count >= count_min, "{count} questions");
-    assert!(
-        *accuracy >= accuracy_min,
-        "accuracy {accuracy:.3}: {wrong:#?}"
-    );
-    assert!(
-        *news_recall >= news_recall_min,
-        "news recall {news_recall:.3}: {wrong:#?}"
-    );
+    assert!(*accuracy >= accuracy_min, "accuracy {accuracy:.3}: {wrong:#?}");
+    assert!(*news_recall >= news_recall_min, "news recall {news_recall:.3}: {wrong:#?}");
 }
 
 #[test]

@@ -27,34 +27,20 @@ fn check_apart(urls: &[&str]) {
 }
 
 fn check_shown(raw: &str, expected: &str) {
-    assert_eq!(
-        canonical(raw).map(|found| found.shown).as_deref(),
-        Some(expected),
-        "{raw}"
-    );
+    assert_eq!(canonical(raw).map(|found| found.shown).as_deref(), Some(expected), "{raw}");
 }
 
 #[test]
 fn spellings_of_one_page_share_a_key() {
-    check_same(&[
-        "https://m-labs.hk/artiq/manual",
-        "https://m-labs.hk/artiq/manual/",
-    ]);
+    check_same(&["https://m-labs.hk/artiq/manual", "https://m-labs.hk/artiq/manual/"]);
     check_same(&[
         "HTTP://WWW.Example.COM:80/a/../b/./c?b=2&a=1#frag",
         "https://example.com/b/c?a=1&b=2",
         "https://example.com:443/b/c/?utm_source=x&a=1&b=2&fbclid=y",
         "https://user:pw@example.com./b/c?a=1&b=2",
     ]);
-    check_same(&[
-        "http://example.com",
-        "https://example.com/",
-        "https://example.com/?",
-    ]);
-    check_same(&[
-        "https://en.m.wikipedia.org/wiki/Rust",
-        "https://en.wikipedia.org/wiki/Rust",
-    ]);
+    check_same(&["http://example.com", "https://example.com/", "https://example.com/?"]);
+    check_same(&["https://en.m.wikipedia.org/wiki/Rust", "https://en.wikipedia.org/wiki/Rust"]);
     check_same(&[
         "https://en.wikipedia.org/wiki/Caf%C3%A9",
         "https://en.wikipedia.org/wiki/Café",
@@ -73,21 +59,11 @@ fn spellings_of_one_page_share_a_key() {
         "https://www-latimes-com.cdn.ampproject.org/c/s/www.latimes.com/local/story.html",
         "https://www.latimes.com/local/story.html",
     ]);
-    check_same(&[
-        "https://twitter.com/a/status/1?s=20",
-        "https://mobile.twitter.com/a/status/1",
-    ]);
+    check_same(&["https://twitter.com/a/status/1?s=20", "https://mobile.twitter.com/a/status/1"]);
     check_same(&["https://old.reddit.com/r/x/", "https://www.reddit.com/r/x"]);
     check_same(&["https://127.1/", "http://127.0.0.1", "https://0x7f.1/"]);
-    check_same(&[
-        "https://example.com/a b?q=c d",
-        "https://example.com/a%20b?q=c%20d",
-    ]);
-    check_same(&[
-        "https://e.com/p#a",
-        "https://e.com/p#b:~:text=x",
-        "https://e.com/p#:~:text=x",
-    ]);
+    check_same(&["https://example.com/a b?q=c d", "https://example.com/a%20b?q=c%20d"]);
+    check_same(&["https://e.com/p#a", "https://e.com/p#b:~:text=x", "https://e.com/p#:~:text=x"]);
     check_same(&["https://e.com/#/x", "https://e.com/#/x:~:text=y"]);
     check_same(&[" https://e.com/a\n", "https://e.com/a"]);
 }
@@ -120,10 +96,7 @@ fn different_pages_stay_apart() {
         "https://forces.ca/en/events/#!/details/1",
         "https://forces.ca/en/events/#sec",
     ]);
-    check_apart(&[
-        "https://amp.theguardian.com/x",
-        "https://www.theguardian.com/x?amp",
-    ]);
+    check_apart(&["https://amp.theguardian.com/x", "https://www.theguardian.com/x?amp"]);
     check_apart(&[
         "https://news.ycombinator.com/item?id=39948044",
         "https://news.ycombinator.com/item%3Fid%3D39948044",
@@ -135,25 +108,13 @@ fn different_pages_stay_apart() {
 
 #[test]
 fn the_shown_address_is_the_engines_own() {
-    check_shown(
-        "https://E.com/%7euser/?b=1&a=2#x",
-        "https://E.com/%7euser/?b=1&a=2#x",
-    );
-    check_shown(
-        "https://e.com/x/?utm_source=n&id=5",
-        "https://e.com/x/?id=5",
-    );
+    check_shown("https://E.com/%7euser/?b=1&a=2#x", "https://E.com/%7euser/?b=1&a=2#x");
+    check_shown("https://e.com/x/?utm_source=n&id=5", "https://e.com/x/?id=5");
     check_shown("https://e.com/wkey/a?wkey=1", "https://e.com/wkey/a?wkey=1");
-    check_shown(
-        "https://e.com/\u{202e}gpj.exe",
-        "https://e.com/%E2%80%AEgpj.exe",
-    );
+    check_shown("https://e.com/\u{202e}gpj.exe", "https://e.com/%E2%80%AEgpj.exe");
     check_shown("https://e.com/a b", "https://e.com/a%20b");
     check_shown("https://e.com/q?/foo/bar", "https://e.com/q?/foo/bar");
-    check_shown(
-        "https://www.google.com/url?q=http://e.com/y&sa=U",
-        "http://e.com/y",
-    );
+    check_shown("https://www.google.com/url?q=http://e.com/y&sa=U", "http://e.com/y");
     check_shown("https://xn--a.example.com/", "https://xn--a.example.com/");
 }
 

@@ -49,13 +49,7 @@ pub struct Chunks {
 
 impl Default for Chunks {
     fn default() -> Self {
-        Self {
-            state: State::Size,
-            digits: 0,
-            left: 0,
-            extension_bytes: 0,
-            trailer_bytes: 0,
-        }
+        Self { state: State::Size, digits: 0, left: 0, extension_bytes: 0, trailer_bytes: 0 }
     }
 }
 
@@ -218,10 +212,7 @@ mod tests {
 
     #[test]
     fn chunks_are_joined_and_what_follows_is_left() {
-        check(
-            b"3\r\nabc\r\n02;x=\"y\"\r\nde\r\n0\r\n\r\nGET",
-            Ok((b"abcde", b"GET")),
-        );
+        check(b"3\r\nabc\r\n02;x=\"y\"\r\nde\r\n0\r\n\r\nGET", Ok((b"abcde", b"GET")));
         check(b"0\r\n\r\n", Ok((b"", b"")));
         check(b"0\r\nX-T: 1\r\nContent-Length: 5\r\n\r\n", Ok((b"", b"")));
     }

@@ -28,14 +28,7 @@ pub struct Request<'a> {
 /// The request's bytes.
 pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(512 + request.target.len() + request.body.len());
-    for part in [
-        request.method,
-        " ",
-        request.target,
-        " HTTP/1.1\r\nHost: ",
-        request.host,
-        "\r\n",
-    ] {
+    for part in [request.method, " ", request.target, " HTTP/1.1\r\nHost: ", request.host, "\r\n"] {
         bytes.extend_from_slice(part.as_bytes());
     }
     for (name, value) in request.headers {
@@ -95,10 +88,7 @@ pub async fn exchange(
     body_bytes_max: usize,
 ) -> Result<Response, ExchangeError> {
     let mut bytes_received = 0;
-    let failed = |kind, bytes_received| ExchangeError {
-        kind,
-        bytes_received,
-    };
+    let failed = |kind, bytes_received| ExchangeError { kind, bytes_received };
     let (written, mut buffer) = stream.write_all(request).await;
     if written.is_err() {
         return Err(failed(ExchangeKind::Broken, 0));
@@ -132,41 +122,19 @@ mod tests {
     #[test]
     fn a_request_is_framed_by_its_length() {
         let headers = [("Accept".to_owned(), "application/json".to_owned())];
-        let get = Request {
-            method: "GET",
-            target: "/s?q=1",
-            host: "h",
-            headers: &headers,
-            body: b"",
-        };
+        let get =
+            Request { method: "GET", target: "/s?q=1", host: "h", headers: &headers, body: b"" };
         let text = String::from_utf8(encode(&get)).expect("text");
-        assert_eq!(
-            text,
-            "GET /s?q=1 HTTP/1.1\r\nHost: h\r\nAccept: application/json\r\n\r\n"
-        );
-        let post = Request {
-            method: "POST",
-            body: b"{}",
-            headers: &[],
-            ..get
-        };
+        assert_eq!(text, "GET /s?q=1 HTTP/1.1\r\nHost: h\r\nAccept: application/json\r\n\r\n");
+        let post = Request { method: "POST", body: b"{}", headers: &[], ..get };
         let text = String::from_utf8(encode(&post)).expect("text");
-        assert_eq!(
-            text,
-            "POST /s?q=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
-        );
+        assert_eq!(text, "POST /s?q=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}");
     }
 
     #[test]
     fn a_broken_connection_is_not_the_engines_schema() {
         assert_eq!(ExchangeKind::Broken.verdict(), Verdict::Failed);
-        assert_eq!(
-            ExchangeKind::Fault(Fault::CutOff).verdict(),
-            Verdict::Failed
-        );
-        assert_eq!(
-            ExchangeKind::Fault(Fault::TooLarge).verdict(),
-            Verdict::Malformed
-        );
+        assert_eq!(ExchangeKind::Fault(Fault::CutOff).verdict(), Verdict::Failed);
+        assert_eq!(ExchangeKind::Fault(Fault::TooLarge).verdict(), Verdict::Malformed);
     }
 }

@@ -108,31 +108,19 @@ struct Target<'a> {
 fn parse_target(method: Method, target: &str) -> Result<Target<'_>, Refusal> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
     if !target.bytes().all(is_plain) {
-        return Err(Refusal::BadRequest(
-            "Percent-encode the request target; send no fragment.",
-        ));
+        return Err(Refusal::BadRequest("Percent-encode the request target; send no fragment."));
     }
     if target.starts_with('/') {
         return Ok(split(target, None));
     }
     if target == "*" && method == Method::Options {
-        return Ok(Target {
-            path: target,
-            query: b"",
-            authority: None,
-        });
+        return Ok(Target { path: target, query: b"", authority: None });
     }
     if method == Method::Connect {
-        return Ok(Target {
-            path: target,
-            query: b"",
-            authority: None,
-        });
+        return Ok(Target { path: target, query: b"", authority: None });
     }
     let Some(rest) = strip_scheme(target) else {
-        return Err(Refusal::BadRequest(
-            "The request target must begin with '/'.",
-        ));
+        return Err(Refusal::BadRequest("The request target must begin with '/'."));
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
@@ -151,11 +139,7 @@ fn strip_scheme(target: &str) -> Option<&str> {
 
 fn split<'a>(target: &'a str, authority: Option<&'a [u8]>) -> Target<'a> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Target {
-        path: if path.is_empty() { "/" } else { path },
-        query: query.as_bytes(),
-        authority,
-    }
+    Target { path: if path.is_empty() { "/" } else { path }, query: query.as_bytes(), authority }
 }
 
 /// Exactly one host in HTTP/1.1, at most one in HTTP/1.0 (RFC 9112 §3.2).
@@ -186,9 +170,7 @@ fn parse_framing(headers: Headers<'_>, is_old: bool) -> Result<Framing, Refusal>
     let framing = match (codings.next(), lengths.next()) {
         (None, None) => Framing::Empty,
         (Some(_), Some(_)) => {
-            return Err(Refusal::BadRequest(
-                "Send Content-Length or Transfer-Encoding, not both.",
-            ));
+            return Err(Refusal::BadRequest("Send Content-Length or Transfer-Encoding, not both."));
         }
         (Some(_), None) if is_old => {
             return Err(Refusal::BadRequest("HTTP/1.0 has no Transfer-Encoding."));
@@ -210,19 +192,11 @@ fn parse_coding(coding: &[u8]) -> Result<Framing, Refusal> {
     if coding.eq_ignore_ascii_case(b"chunked") {
         return Ok(Framing::Chunked);
     }
-    let last = coding
-        .rsplit(|byte| *byte == b',')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
+    let last = coding.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
     if last.eq_ignore_ascii_case(b"chunked") {
-        return Err(Refusal::NotImplemented(
-            "Send the body chunked, in no other coding.",
-        ));
+        return Err(Refusal::NotImplemented("Send the body chunked, in no other coding."));
     }
-    Err(Refusal::BadRequest(
-        "Transfer-Encoding must be 'chunked' and nothing else.",
-    ))
+    Err(Refusal::BadRequest("Transfer-Encoding must be 'chunked' and nothing else."))
 }
 
 /// RFC 9112 §9.3.
@@ -260,10 +234,7 @@ fn refusal(error: httparse::Error, bytes: &[u8], header_bytes_max: usize) -> Ref
 
 /// Whether the first line is well-formed but for a version that is not 1.0 or 1.1.
 fn has_other_version(bytes: &[u8]) -> bool {
-    let line = bytes
-        .split(|byte| *byte == b'\r')
-        .next()
-        .unwrap_or_default();
+    let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let version = words.nth(2).and_then(|word| word.strip_prefix(b"HTTP/"));
     words.next().is_none()
@@ -281,12 +252,7 @@ mod tests {
         let got = parse(text.as_bytes(), &mut slots, 16_384);
         let got = got.as_ref().map_err(Refusal::status).map(|request| {
             let text = |bytes| std::str::from_utf8(bytes).expect("text");
-            (
-                request.head.path,
-                text(request.head.query),
-                text(request.head.host),
-                request.framing,
-            )
+            (request.head.path, text(request.head.query), text(request.head.host), request.framing)
         });
         assert_eq!(got, expected, "{lines}");
     }
@@ -294,34 +260,14 @@ mod tests {
     #[test]
     fn targets_come_in_four_forms() {
         let empty = Framing::Empty;
-        check(
-            "GET /a?b=c?d HTTP/1.1\nHost: x",
-            Ok(("/a", "b=c?d", "x", empty)),
-        );
-        check(
-            "GET hTTp://y:8/a?b HTTP/1.1\nHost: x",
-            Ok(("/a", "b", "y:8", empty)),
-        );
-        check(
-            "GET http://y?b HTTP/1.1\nHost: x",
-            Ok(("/", "b", "y", empty)),
-        );
+        check("GET /a?b=c?d HTTP/1.1\nHost: x", Ok(("/a", "b=c?d", "x", empty)));
+        check("GET hTTp://y:8/a?b HTTP/1.1\nHost: x", Ok(("/a", "b", "y:8", empty)));
+        check("GET http://y?b HTTP/1.1\nHost: x", Ok(("/", "b", "y", empty)));
         check("OPTIONS * HTTP/1.1\nHost: x", Ok(("*", "", "x", empty)));
-        check(
-            "CONNECT x:443 HTTP/1.1\nHost: x",
-            Ok(("x:443", "", "x", empty)),
-        );
-        for target in [
-            "a",
-            "*",
-            "*/a",
-            "x:80",
-            "/a#b",
-            "http://",
-            "http://u@x/",
-            "/\u{e4}",
-            "//a b",
-        ] {
+        check("CONNECT x:443 HTTP/1.1\nHost: x", Ok(("x:443", "", "x", empty)));
+        for target in
+            ["a", "*", "*/a", "x:80", "/a#b", "http://", "http://u@x/", "/\u{e4}", "//a b"]
+        {
             check(&format!("GET {target} HTTP/1.1\nHost: x"), Err(400));
         }
     }
@@ -333,10 +279,7 @@ mod tests {
         check("GET / HTTP/1.1\nHost: x\nHost: x", Err(400));
         check("GET / HTTP/1.1\nHost: x/y", Err(400));
         check("GET / HTTP/1.0\nA: b", Ok(("/", "", "", Framing::Empty)));
-        check(
-            "GET / HTTP/1.1\nHost: [::1]:80",
-            Ok(("/", "", "[::1]:80", Framing::Empty)),
-        );
+        check("GET / HTTP/1.1\nHost: [::1]:80", Ok(("/", "", "[::1]:80", Framing::Empty)));
     }
 
     #[test]
@@ -352,53 +295,26 @@ mod tests {
         post("Content-Length: 9\nTransfer-Encoding: chunked", Err(400));
         post("Content-Length: 9\nContent-Length: 9", Err(400));
         post("Content-Length: 9, 9", Err(400));
-        post(
-            "Transfer-Encoding: chunked\nTransfer-Encoding: chunked",
-            Err(400),
-        );
+        post("Transfer-Encoding: chunked\nTransfer-Encoding: chunked", Err(400));
         post("Transfer-Encoding: gzip, chunked", Err(501));
-        for coding in [
-            "chunked,",
-            "chunked, gzip",
-            "\"chunked\"",
-            "xchunked",
-            "identity",
-            "",
-        ] {
+        for coding in ["chunked,", "chunked, gzip", "\"chunked\"", "xchunked", "identity", ""] {
             post(&format!("Transfer-Encoding: {coding}"), Err(400));
         }
-        check(
-            "POST / HTTP/1.0\nHost: x\nTransfer-Encoding: chunked",
-            Err(400),
-        );
+        check("POST / HTTP/1.0\nHost: x\nTransfer-Encoding: chunked", Err(400));
     }
 
     #[test]
     fn malformed_lines_are_refused() {
-        for fields in [
-            "A : b",
-            ": b",
-            "nonsense",
-            "A B: c",
-            " A: b",
-            "A: b\n c: d",
-            "A: \u{0}",
-        ] {
+        for fields in ["A : b", ": b", "nonsense", "A B: c", " A: b", "A: b\n c: d", "A: \u{0}"] {
             check(&format!("GET / HTTP/1.1\nHost: x\n{fields}"), Err(400));
         }
         check("GET / HTTP/2.0\nHost: x", Err(505));
-        for line in [
-            "GET  / HTTP/1.1",
-            "GET /a b HTTP/1.1",
-            "GET / HTTP/1.1 ",
-            "GET /",
-            "G<T / HTTP/1.1",
-        ] {
+        for line in
+            ["GET  / HTTP/1.1", "GET /a b HTTP/1.1", "GET / HTTP/1.1 ", "GET /", "G<T / HTTP/1.1"]
+        {
             check(&format!("{line}\nHost: x"), Err(400));
         }
-        let many: String = (0..FIELDS_MAX)
-            .map(|index| format!("\nX-{index}: a"))
-            .collect();
+        let many: String = (0..FIELDS_MAX).map(|index| format!("\nX-{index}: a")).collect();
         check(&format!("GET / HTTP/1.1\nHost: x{many}"), Err(431));
     }
 
@@ -411,18 +327,9 @@ mod tests {
             assert_eq!(request.persistence, expected, "{text}");
         };
         check("GET / HTTP/1.1", Persistence::Stays);
-        check(
-            "GET / HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket",
-            Persistence::Stays,
-        );
-        check(
-            "GET / HTTP/1.1\nConnection: x\nConnection: y, Close",
-            Persistence::Closes,
-        );
+        check("GET / HTTP/1.1\nConnection: Upgrade\nUpgrade: websocket", Persistence::Stays);
+        check("GET / HTTP/1.1\nConnection: x\nConnection: y, Close", Persistence::Closes);
         check("GET / HTTP/1.0", Persistence::Closes);
-        check(
-            "GET / HTTP/1.0\nConnection: keep-alive",
-            Persistence::StaysIfTold,
-        );
+        check("GET / HTTP/1.0\nConnection: keep-alive", Persistence::StaysIfTold);
     }
 }

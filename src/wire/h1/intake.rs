@@ -45,26 +45,14 @@ pub struct Intake {
 
 #[derive(Debug)]
 enum State {
-    Head {
-        scan: Scan,
-        empty_lines: u8,
-    },
-    Length {
-        head_bytes: usize,
-        total_bytes: usize,
-    },
-    Chunked {
-        head_bytes: usize,
-        decoder: Box<(Chunks, Vec<u8>)>,
-    },
+    Head { scan: Scan, empty_lines: u8 },
+    Length { head_bytes: usize, total_bytes: usize },
+    Chunked { head_bytes: usize, decoder: Box<(Chunks, Vec<u8>)> },
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self::Head {
-            scan: Scan::default(),
-            empty_lines: 0,
-        }
+        Self::Head { scan: Scan::default(), empty_lines: 0 }
     }
 }
 
@@ -104,10 +92,7 @@ impl Intake {
     ) -> Result<Progress<R>, Refusal> {
         match &mut self.state {
             State::Head { .. } => self.head(input, bounds, whole),
-            State::Length {
-                head_bytes,
-                total_bytes,
-            } => {
+            State::Length { head_bytes, total_bytes } => {
                 let (head_bytes, total_bytes) = (*head_bytes, *total_bytes);
                 if input.len() < total_bytes {
                     return Ok(Progress::NeedMore);
@@ -150,16 +135,10 @@ impl Intake {
                     self.finish(input, total_bytes);
                     return Ok(Progress::Whole(given));
                 }
-                self.state = State::Length {
-                    head_bytes,
-                    total_bytes,
-                };
+                self.state = State::Length { head_bytes, total_bytes };
             }
             Framing::Chunked => {
-                self.state = State::Chunked {
-                    head_bytes,
-                    decoder: Box::default(),
-                };
+                self.state = State::Chunked { head_bytes, decoder: Box::default() };
             }
         }
         if request.expects_continue && !has_body_bytes {
@@ -180,9 +159,7 @@ impl Intake {
         while input.starts_with(b"\r\n") {
             *empty_lines = empty_lines.saturating_add(1);
             if *empty_lines > EMPTY_LINES_MAX {
-                return Err(Refusal::BadRequest(
-                    "Too many empty lines before the request line.",
-                ));
+                return Err(Refusal::BadRequest("Too many empty lines before the request line."));
             }
             input.drain(..2);
         }
@@ -202,10 +179,7 @@ impl Intake {
                 false => Refusal::HeadersTooLarge(max),
             });
         }
-        Ok(input
-            .get(..end)
-            .filter(|head| head.ends_with(b"\r\n\r\n"))
-            .map(<[u8]>::len))
+        Ok(input.get(..end).filter(|head| head.ends_with(b"\r\n\r\n")).map(<[u8]>::len))
     }
 
     /// Decodes what is there of a chunked body, and takes its bytes out of `input`.
@@ -215,11 +189,7 @@ impl Intake {
         bounds: Bounds,
         whole: impl FnOnce(&RequestHead<'_>, &[u8]) -> R,
     ) -> Result<Progress<R>, Refusal> {
-        let State::Chunked {
-            head_bytes,
-            decoder,
-        } = &mut self.state
-        else {
+        let State::Chunked { head_bytes, decoder } = &mut self.state else {
             debug_assert!(false, "only called in a chunked body");
             return Ok(Progress::NeedMore);
         };
@@ -227,12 +197,10 @@ impl Intake {
         let (chunks, body) = &mut **decoder;
         let raw = input.get(head_bytes..).unwrap_or_default();
         let used =
-            chunks
-                .advance(raw, body, bounds.body_bytes_max)
-                .map_err(|fault| match fault {
-                    ChunkFault::Malformed(what) => Refusal::BadRequest(what),
-                    ChunkFault::TooLarge => Refusal::BodyTooLarge(bounds.body_bytes_max),
-                })?;
+            chunks.advance(raw, body, bounds.body_bytes_max).map_err(|fault| match fault {
+                ChunkFault::Malformed(what) => Refusal::BadRequest(what),
+                ChunkFault::TooLarge => Refusal::BodyTooLarge(bounds.body_bytes_max),
+            })?;
         input.drain(head_bytes..head_bytes.saturating_add(used));
         if !chunks.is_done() {
             return Ok(Progress::NeedMore);
@@ -256,10 +224,7 @@ impl Intake {
         let mut slots = head::field_slots();
         let bytes = input.get(..head_bytes).unwrap_or_default();
         let request = head::parse(bytes, &mut slots, bounds.header_bytes_max)?;
-        let given = whole(
-            &request,
-            input.get(head_bytes..total_bytes).unwrap_or_default(),
-        );
+        let given = whole(&request, input.get(head_bytes..total_bytes).unwrap_or_default());
         self.finish(input, total_bytes);
         Ok(Progress::Whole(given))
     }
@@ -276,10 +241,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BOUNDS: Bounds = Bounds {
-        header_bytes_max: 256,
-        body_bytes_max: 16,
-    };
+    const BOUNDS: Bounds = Bounds { header_bytes_max: 256, body_bytes_max: 16 };
 
     /// What came of a connection's bytes: each request as `path:body`, then a refusal's status.
     fn read(parts: &[&[u8]]) -> (Vec<String>, Option<u16>, usize) {
@@ -307,17 +269,11 @@ mod tests {
         let bytes = text.as_bytes();
         for split in 0..=bytes.len() {
             let (seen, refused, _) = read(&[&bytes[..split], &bytes[split..]]);
-            assert_eq!(
-                (seen, refused),
-                (requests.iter().map(|r| (*r).into()).collect(), status)
-            );
+            assert_eq!((seen, refused), (requests.iter().map(|r| (*r).into()).collect(), status));
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         let (seen, refused, _) = read(&single);
-        assert_eq!(
-            (seen, refused),
-            (requests.iter().map(|r| (*r).into()).collect(), status)
-        );
+        assert_eq!((seen, refused), (requests.iter().map(|r| (*r).into()).collect(), status));
     }
 
     const GET: &str = "GET /a HTTP/1.1\nHost: x\n\n";
@@ -326,11 +282,7 @@ mod tests {
     fn pipelined_requests_come_in_order() {
         check(&GET.repeat(3), &["/a:", "/a:", "/a:"], None);
         let post = "POST /p HTTP/1.1\nHost: x\nContent-Length: 4\n\nbody";
-        check(
-            &format!("{GET}{post}{GET}"),
-            &["/a:", "/p:body", "/a:"],
-            None,
-        );
+        check(&format!("{GET}{post}{GET}"), &["/a:", "/p:body", "/a:"], None);
     }
 
     #[test]
@@ -348,27 +300,11 @@ mod tests {
 
     #[test]
     fn bounds_are_refusals() {
-        check(
-            "POST / HTTP/1.1\nHost: x\nContent-Length: 17\n\n",
-            &[],
-            Some(413),
-        );
-        check(
-            "POST / HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n11\n",
-            &[],
-            Some(413),
-        );
+        check("POST / HTTP/1.1\nHost: x\nContent-Length: 17\n\n", &[], Some(413));
+        check("POST / HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n11\n", &[], Some(413));
         let long = "a".repeat(300);
-        check(
-            &format!("GET /{long} HTTP/1.1\nHost: x\n\n"),
-            &[],
-            Some(414),
-        );
-        check(
-            &format!("GET / HTTP/1.1\nHost: x\nX: {long}\n\n"),
-            &[],
-            Some(431),
-        );
+        check(&format!("GET /{long} HTTP/1.1\nHost: x\n\n"), &[], Some(414));
+        check(&format!("GET / HTTP/1.1\nHost: x\nX: {long}\n\n"), &[], Some(431));
         check(&"\n".repeat(9), &[], Some(400));
         check(&format!("\n\n{GET}"), &["/a:"], None);
         check("GET / HTTP/1.1\nHost: x\nExpect: tea\n\n", &[], Some(417));

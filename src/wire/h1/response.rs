@@ -73,12 +73,7 @@ pub struct Reader {
 impl Reader {
     /// For a response whose body, encoded and decoded, has at most `body_bytes_max` bytes.
     pub fn new(body_bytes_max: usize) -> Self {
-        Self {
-            body_bytes_max,
-            head: None,
-            body: Vec::new(),
-            interim: 0,
-        }
+        Self { body_bytes_max, head: None, body: Vec::new(), interim: 0 }
     }
 
     /// Takes what it understands from the front of `input`.
@@ -108,9 +103,7 @@ impl Reader {
                 return Err(Fault::TooLarge);
             }
             Framing::Length(length) => {
-                let left = (*length as usize)
-                    .saturating_sub(self.body.len())
-                    .min(input.len());
+                let left = (*length as usize).saturating_sub(self.body.len()).min(input.len());
                 self.body.extend(input.drain(..left));
                 self.body.len() as u64 == *length
             }
@@ -131,11 +124,7 @@ impl Reader {
                 false
             }
         };
-        if is_whole {
-            self.finish(input.is_empty())
-        } else {
-            Ok(Progress::NeedMore)
-        }
+        if is_whole { self.finish(input.is_empty()) } else { Ok(Progress::NeedMore) }
     }
 
     /// The peer closed: the end of a body that has no other, else a cut-off response.
@@ -143,13 +132,7 @@ impl Reader {
     /// # Errors
     /// `CutOff`, or a body that does not decode.
     pub fn end(&mut self) -> Result<Response, Fault> {
-        let is_end = matches!(
-            &self.head,
-            Some(Head {
-                framing: Framing::UntilClose,
-                ..
-            })
-        );
+        let is_end = matches!(&self.head, Some(Head { framing: Framing::UntilClose, .. }));
         if !is_end {
             return Err(Fault::CutOff);
         }
@@ -171,21 +154,13 @@ impl Reader {
             _ => return Err(Fault::Malformed("a content coding that was not asked for")),
         };
         let reusable = head.is_kept_alive && is_exact;
-        Ok(Progress::Done(Response {
-            status: head.status,
-            headers: head.headers,
-            body,
-            reusable,
-        }))
+        Ok(Progress::Done(Response { status: head.status, headers: head.headers, body, reusable }))
     }
 }
 
 /// The first field of that name, which is in lower case.
 fn value<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    headers
-        .iter()
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| value.as_str())
+    headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
 fn parse_head(input: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
@@ -219,15 +194,7 @@ fn parse_head(input: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
         _ => says("keep-alive"),
     };
     let is_kept_alive = is_kept_alive && !matches!(framing, Framing::UntilClose);
-    Ok(Some((
-        Head {
-            status,
-            headers,
-            framing,
-            is_kept_alive,
-        },
-        used,
-    )))
+    Ok(Some((Head { status, headers, framing, is_kept_alive }, used)))
 }
 
 /// RFC 9112 §6.3, stricter: a length and a coding together, or two lengths, are refused.
@@ -245,9 +212,7 @@ fn framing(status: u16, headers: &[(String, String)]) -> Result<Framing, Fault> 
                 return Err(Fault::Malformed("two lengths"));
             }
             let length = decimal(length.as_bytes());
-            length
-                .map(Framing::Length)
-                .ok_or(Fault::Malformed("a length that is no number"))
+            length.map(Framing::Length).ok_or(Fault::Malformed("a length that is no number"))
         }
         (Some((_, coding)), None)
             if coding.eq_ignore_ascii_case("chunked") && codings.next().is_none() =>
@@ -263,9 +228,7 @@ fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
     let mut decoded = Vec::new();
     let mut decoder = flate2::read::MultiGzDecoder::new(body).take(bytes_max as u64 + 1);
     if decoder.read_to_end(&mut decoded).is_err() {
-        return Err(Fault::Malformed(
-            "the body is not the gzip it is said to be",
-        ));
+        return Err(Fault::Malformed("the body is not the gzip it is said to be"));
     }
     if decoded.len() > bytes_max {
         return Err(Fault::TooLarge);
@@ -286,8 +249,7 @@ mod tests {
             let (one, two) = bytes.split_at(split);
             let parts = feed(&[one, two]);
             let strip = |read: &Result<Option<(Response, usize)>, Fault>| {
-                read.clone()
-                    .map(|got| got.map(|(r, _)| (r.status, r.headers, r.body)))
+                read.clone().map(|got| got.map(|(r, _)| (r.status, r.headers, r.body)))
             };
             assert_eq!(strip(&parts), strip(&whole), "split at {split}");
         }
@@ -308,10 +270,7 @@ mod tests {
 
     fn check(bytes: &[u8], body: &[u8], reusable: bool) {
         let (response, _) = read(bytes).expect("a response").expect("a whole one");
-        assert_eq!(
-            (response.body.as_slice(), response.reusable),
-            (body, reusable)
-        );
+        assert_eq!((response.body.as_slice(), response.reusable), (body, reusable));
     }
 
     fn gzip(text: &[u8]) -> Vec<u8> {
@@ -323,20 +282,12 @@ mod tests {
 
     #[test]
     fn lengths_chunks_and_empty_bodies_leave_a_connection_reusable() {
-        check(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-            b"hello",
-            true,
-        );
-        let chunked =
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
-        check(chunked, b"hello", true);
+        check(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello", true);
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunked = format!("{head}3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n");
+        check(chunked.as_bytes(), b"hello", true);
         check(b"HTTP/1.1 204 None\r\n\r\n", b"", true);
-        check(
-            b"HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
-            b"x",
-            true,
-        );
+        check(b"HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", b"x", true);
     }
 
     #[test]
@@ -344,16 +295,8 @@ mod tests {
         let surplus = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200";
         let (response, left) = feed(&[surplus]).expect("a response").expect("a whole one");
         assert!(!response.reusable && left > 0);
-        check(
-            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx",
-            b"x",
-            false,
-        );
-        check(
-            b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx",
-            b"x",
-            false,
-        );
+        check(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", b"x", false);
+        check(b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", b"x", false);
     }
 
     #[test]
@@ -362,10 +305,7 @@ mod tests {
         let mut input = b"HTTP/1.1 200 OK\r\n\r\nuntil the end".to_vec();
         assert_eq!(reader.advance(&mut input), Ok(Progress::NeedMore));
         let response = reader.end().expect("whole");
-        assert_eq!(
-            (response.body.as_slice(), response.reusable),
-            (&b"until the end"[..], false)
-        );
+        assert_eq!((response.body.as_slice(), response.reusable), (&b"until the end"[..], false));
         let mut reader = Reader::new(BODY_MAX);
         let mut input = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort".to_vec();
         assert_eq!(reader.advance(&mut input), Ok(Progress::NeedMore));
@@ -382,10 +322,7 @@ mod tests {
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
         ] {
             let bytes = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
-            assert!(
-                matches!(read(bytes.as_bytes()), Err(Fault::Malformed(_))),
-                "{head}"
-            );
+            assert!(matches!(read(bytes.as_bytes()), Err(Fault::Malformed(_))), "{head}");
         }
     }
 
@@ -400,30 +337,15 @@ mod tests {
         };
         check(&with(&gzip(b"hello")), b"hello", true);
         let whole = gzip(b"hello");
-        assert!(matches!(
-            feed(&[&with(&whole[..whole.len() - 3])]),
-            Err(Fault::Malformed(_))
-        ));
-        assert!(matches!(
-            feed(&[&with(b"\x1f\x8b\x08\x00garbage")]),
-            Err(Fault::Malformed(_))
-        ));
-        assert_eq!(
-            feed(&[&with(&gzip(&vec![0; BODY_MAX + 1]))]),
-            Err(Fault::TooLarge)
-        );
+        assert!(matches!(feed(&[&with(&whole[..whole.len() - 3])]), Err(Fault::Malformed(_))));
+        assert!(matches!(feed(&[&with(b"\x1f\x8b\x08\x00garbage")]), Err(Fault::Malformed(_))));
+        assert_eq!(feed(&[&with(&gzip(&vec![0; BODY_MAX + 1]))]), Err(Fault::TooLarge));
     }
 
     #[test]
     fn nothing_grows_without_a_bound() {
-        let long = format!(
-            "HTTP/1.1 200 OK\r\nX: {}\r\n\r\n",
-            "a".repeat(HEAD_BYTES_MAX)
-        );
-        assert_eq!(
-            feed(&[&long.as_bytes()[..HEAD_BYTES_MAX + 9]]),
-            Err(Fault::TooLarge)
-        );
+        let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "a".repeat(HEAD_BYTES_MAX));
+        assert_eq!(feed(&[&long.as_bytes()[..HEAD_BYTES_MAX + 9]]), Err(Fault::TooLarge));
         let declared = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n";
         assert_eq!(feed(&[declared]), Err(Fault::TooLarge));
         let interim = b"HTTP/1.1 103 Hints\r\n\r\n".repeat(INTERIM_MAX + 1);

@@ -84,28 +84,16 @@ mod tests {
 
     #[test]
     fn the_end_is_the_first_empty_line() {
-        check(
-            b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\n\r\n",
-            Found::End(27),
-        );
+        check(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\n\r\n", Found::End(27));
         check(b"GET / HTTP/1.1\r\nHost: x\r\n", Found::NeedMore);
         check(b"", Found::NeedMore);
     }
 
     #[test]
     fn what_cannot_become_a_head_is_refused_at_once() {
-        check(
-            b"GET / HTTP/1.1\nHost: x\n\n",
-            Found::Fault("A line ends with a bare LF."),
-        );
-        check(
-            b"\x16\x03\x01\x02",
-            Found::Fault("The request line has no method."),
-        );
-        check(
-            b" GET / HTTP/1.1\r\n\r\n",
-            Found::Fault("The request line has no method."),
-        );
+        check(b"GET / HTTP/1.1\nHost: x\n\n", Found::Fault("A line ends with a bare LF."));
+        check(b"\x16\x03\x01\x02", Found::Fault("The request line has no method."));
+        check(b" GET / HTTP/1.1\r\n\r\n", Found::Fault("The request line has no method."));
         check(&[b'A'; 64], Found::Fault("The method is too long."));
     }
 }
