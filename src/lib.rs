@@ -27,3 +27,5 @@ pub mod shipped;
 pub mod control;
 pub mod metrics;
 pub mod cli;
+#[cfg(feature = "sim")]
+pub mod simulate;

@@ -1,1 +1,8 @@
-//! Tests.
+//! The shipped code in simulated worlds: one thread, virtual time, every run repeatable by its seed.
+
+mod checks;
+mod client;
+mod engine;
+mod scenarios;
+mod seeds;
+mod world;

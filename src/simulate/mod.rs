@@ -1,0 +1,84 @@
+//! The shipped program in a simulated world: cores assembled as `boot` does, on reactors of one
+//! `runtime::sim::World`. Nothing here decides; it only puts together.
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use runtime::Reactor;
+use runtime::sim::World;
+use shards::mesh;
+
+use crate::config::Settings;
+use crate::control::dns;
+use crate::metrics::{Gauges, Published};
+use crate::shard::{self, Commons, Shard};
+use crate::{boot, upkeep};
+
+/// Letters one core may owe another before its lane is full, as in `boot`.
+const LANE_CAPACITY: usize = 1_024;
+
+/// Connections completed ahead of `accept`.
+const BACKLOG: u32 = 4_096;
+
+/// An instance in a world.
+pub struct Instance {
+    /// What its cores share.
+    pub commons: Arc<Commons>,
+    /// One per core.
+    pub shards: Vec<Rc<Shard>>,
+    /// The reactors of the cores, for freezing them.
+    pub reactors: Vec<Reactor>,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// Starts `cores` cores under `settings` at `address`; their pools are warmed and they listen once
+/// the world has run for a while.
+pub fn start(world: &World, settings: Settings, cores: usize, address: SocketAddr) -> Instance {
+    let settings = Arc::new(settings);
+    let commons = Commons::new(settings.clone());
+    commons.dns.store(Arc::new(dns::resolve_now(&settings)));
+    let bells: Vec<_> = (0..cores).map(|_| world.bell()).collect();
+    let ringers: Vec<_> = bells.iter().map(|(ringer, _)| ringer.clone()).collect();
+    let host: IpAddr = address.ip();
+    let mut shards = Vec::with_capacity(cores);
+    let mut reactors = Vec::with_capacity(cores);
+    let posts = mesh::mesh(cores, LANE_CAPACITY);
+    for (index, (post, (_, bell))) in posts.into_iter().zip(bells).enumerate() {
+        let reactor = world.core(&format!("core-{index}"), host);
+        let bell = reactor.attach(bell);
+        let shard = Shard::new(reactor.clone(), commons.clone(), post, ringers.clone());
+        boot::begin(&shard, bell, Arc::<Published>::default());
+        let served = shard.clone();
+        reactor.spawn(async move {
+            upkeep::warm(&served).await;
+            match served.reactor.listen(address, BACKLOG) {
+                Ok(listener) => shard::serve(served, vec![listener]).await,
+                Err(error) => tracing::error!(%error, "a simulated core cannot listen"),
+            }
+        });
+        shards.push(shard);
+        reactors.push(reactor);
+    }
+    Instance { commons, shards, reactors, address }
+}
+
+impl Instance {
+    /// Where things stand on each core.
+    pub fn gauges(&self) -> Vec<Gauges> {
+        let gauges_of = |shard: &Rc<Shard>| {
+            let published = Published::default();
+            shard.publish(&published, shard.reactor.now());
+            published.newest().map(|snapshot| snapshot.gauges.clone()).unwrap_or_default()
+        };
+        self.shards.iter().map(gauges_of).collect()
+    }
+
+    /// Plants the fault that a loser's connection, its answer unread, goes back to its pool.
+    pub fn poison(&self) {
+        for shard in &self.shards {
+            shard.is_poisoned.set(true);
+        }
+    }
+}
