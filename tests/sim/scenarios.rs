@@ -115,7 +115,8 @@ fn all_engines_down_is_a_503_at_once() {
 #[test]
 fn hedges_stay_within_the_budget_in_any_second() {
     let slow = Manner { fast: ms(200), slow: ms(260), ..STEADY };
-    let more = "[hedge]\ndelay_initial_ms = 120\ndelay_min_ms = 120\nbudget_ratio = 0.15\n";
+    let more = "[hedge]\ndelay_initial_ms = 120\ndelay_min_ms = 120\nbudget_ratio = 0.15\n\
+                last_chance_budget_ratio = 0.0\n";
     let sim = world::start(7, Options::default(), 3, &[slow; 3], more);
     for index in 0..400 {
         sim.ask(ms(5 * index), &format!("what is number {index}"));
