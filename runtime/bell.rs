@@ -116,6 +116,11 @@ impl Asleep {
         true
     }
 
+    /// The sleeper's side, awake again: rings from here on cost no system call.
+    pub(crate) fn wake(&self) {
+        self.0.store(false, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// The sender's side, after posting: whether this caller must wake the sleeper.
     pub(crate) fn must_wake(&self) -> bool {
         use std::sync::atomic::{Ordering, fence};
@@ -153,6 +158,10 @@ pub(crate) mod ring {
 
         pub(crate) fn may_sleep(&self, has_mail: impl Fn() -> bool) -> bool {
             self.asleep.may_sleep(has_mail)
+        }
+
+        pub(crate) fn wake(&self) {
+            self.asleep.wake();
         }
 
         pub(super) fn reader(&self) -> io::Result<std::fs::File> {

@@ -1,9 +1,10 @@
 //! A gate counts who is inside and lets an owner close it and wait until everyone has left: how a
 //! core drains. After seastar's `gate`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+
+use crate::local::Event;
 
 /// The gate; a cheap handle.
 #[derive(Clone, Default)]
@@ -13,7 +14,8 @@ pub struct Gate(Rc<Inner>);
 struct Inner {
     count: Cell<usize>,
     is_closed: Cell<bool>,
-    waiting: RefCell<Vec<Waker>>,
+    /// Happens when the gate is closed and nobody is inside.
+    is_empty: Event,
 }
 
 /// Being inside; dropping it is leaving.
@@ -37,7 +39,7 @@ impl Gate {
     /// Lets nobody in any more. Idempotent; a gate never opens again.
     pub fn close(&self) {
         self.0.is_closed.set(true);
-        self.0.wake_if_empty();
+        self.0.tell_if_empty();
     }
 
     /// Whether `close` was called.
@@ -55,29 +57,14 @@ impl Gate {
     /// # Cancel
     /// Safe.
     pub async fn closed(&self) {
-        std::future::poll_fn(|context| {
-            if self.0.is_empty_and_closed() {
-                return Poll::Ready(());
-            }
-            let mut waiting = self.0.waiting.borrow_mut();
-            if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-                waiting.push(context.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await;
+        self.0.is_empty.wait().await;
     }
 }
 
 impl Inner {
-    fn is_empty_and_closed(&self) -> bool {
-        self.is_closed.get() && self.count.get() == 0
-    }
-
-    fn wake_if_empty(&self) {
-        if self.is_empty_and_closed() {
-            let waiting = self.waiting.take();
-            waiting.into_iter().for_each(Waker::wake);
+    fn tell_if_empty(&self) {
+        if self.is_closed.get() && self.count.get() == 0 {
+            self.is_empty.set();
         }
     }
 }
@@ -86,7 +73,7 @@ impl Drop for Pass {
     fn drop(&mut self) {
         debug_assert!(self.0.count.get() > 0, "a pass that was never counted");
         self.0.count.set(self.0.count.get().saturating_sub(1));
-        self.0.wake_if_empty();
+        self.0.tell_if_empty();
     }
 }
 
@@ -94,7 +81,7 @@ impl Drop for Pass {
 mod tests {
     use std::future::Future;
     use std::pin::pin;
-    use std::task::Context;
+    use std::task::{Context, Waker};
 
     use super::*;
 

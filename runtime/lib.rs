@@ -130,8 +130,10 @@ impl Reactor {
     }
 
     /// Returns at or after `at`, never before. Resolution: monoio rounds up to its 1 ms wheel and
-    /// fires up to 1 ms late; glommio within 0.1 ms; sim as its world was told. `tests/contract.rs`
-    /// prints what it measured (`timers_are_never_early`, with `--nocapture`).
+    /// fires up to 1 ms late; glommio within 0.1 ms; sim as its world was told, by default as
+    /// monoio does. Measured late on Linux 6.18 with two busy CPUs: monoio 0.2 to 2.0 ms, median
+    /// 1.0; glommio 0.04 to 0.07 ms, a few at 4; a world 0.1 to 1.9 ms, median 1.0. By
+    /// `cargo test -p runtime --features glommio,sim timers_are_never -- --nocapture`.
     ///
     /// # Cancel
     /// Safe: dropping it forgets the timer.

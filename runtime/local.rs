@@ -5,7 +5,7 @@
 //! `timeout` or `select2`: bound them by a deadline, or `shutdown` and await.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -20,7 +20,10 @@ pub struct Event(Rc<EventInner>);
 #[derive(Default)]
 struct EventInner {
     is_set: Cell<bool>,
-    waiting: RefCell<Vec<Waker>>,
+    /// Who waits, by a number of its own, so that who gives up can be forgotten: an event that
+    /// never happens (a drain) is waited for by every connection.
+    waiting: RefCell<BTreeMap<u64, Waker>>,
+    number: Cell<u64>,
 }
 
 impl Event {
@@ -29,11 +32,11 @@ impl Event {
         Self::default()
     }
 
-    /// Lets it happen; everyone waiting goes on. Idempotent.
+    /// Lets it happen; everyone waiting goes on, in the order in which they came. Idempotent.
     pub fn set(&self) {
         self.0.is_set.set(true);
         let waiting = self.0.waiting.take();
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_values().for_each(Waker::wake);
     }
 
     /// Whether it has happened.
@@ -44,28 +47,49 @@ impl Event {
     /// Returns once it has happened. Holds a handle of its own, so it borrows nothing.
     ///
     /// # Cancel
-    /// Safe.
+    /// Safe: dropping it forgets the wait.
     pub fn wait(&self) -> Waiting {
-        Waiting(self.clone())
+        Waiting {
+            event: self.clone(),
+            number: None,
+        }
     }
 }
 
 /// Ready once its event has happened.
-pub struct Waiting(Event);
+pub struct Waiting {
+    event: Event,
+    number: Option<u64>,
+}
 
 impl Future for Waiting {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let event = &self.0.0;
-        if event.is_set.get() {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.event.is_set() {
             return Poll::Ready(());
         }
+        let event = self.event.0.clone();
+        let number = *self.number.get_or_insert_with(|| {
+            event.number.set(event.number.get() + 1);
+            event.number.get()
+        });
         let mut waiting = event.waiting.borrow_mut();
-        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-            waiting.push(context.waker().clone());
+        match waiting.get_mut(&number) {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => drop(waiting.insert(number, context.waker().clone())),
         }
         Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let waker = self.event.0.waiting.borrow_mut().remove(&number);
+            // Outside the borrow: the last reference to a task may go with it.
+            drop(waker);
+        }
     }
 }
 
@@ -283,6 +307,17 @@ mod tests {
         event.set();
         assert!(poll(before).is_ready() && poll(other).is_ready());
         assert!(poll(pin!(event.wait())).is_ready());
+    }
+
+    #[test]
+    fn who_gives_up_waiting_is_forgotten() {
+        let event = Event::new();
+        for _ in 0..1_000 {
+            let mut waiting = Box::pin(event.wait());
+            assert!(poll(waiting.as_mut()).is_pending() && poll(waiting.as_mut()).is_pending());
+            assert_eq!(event.0.waiting.borrow().len(), 1);
+        }
+        assert_eq!(event.0.waiting.borrow().len(), 0);
     }
 
     #[test]

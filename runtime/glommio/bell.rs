@@ -47,6 +47,7 @@ impl Bell {
             .get_or_insert_with(|| begin(self.core.clone(), self.file.clone()));
         let result = read.as_mut().await;
         self.read = None;
+        self.shared.wake();
         if let Err(error) = result {
             // Let everything else run before the next look for mail.
             tracing::error!(%error, "cannot wait on a bell");

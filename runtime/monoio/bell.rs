@@ -44,6 +44,7 @@ impl Bell {
             .get_or_insert_with(|| begin(self.core.clone(), Rc::clone(&self.file)));
         let result = read.as_mut().await;
         self.read = None;
+        self.shared.wake();
         if let Err(error) = result {
             // Let everything else run before the next look for mail.
             tracing::error!(%error, "cannot wait on a bell");

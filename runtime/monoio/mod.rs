@@ -2,12 +2,16 @@
 //!
 //! What monoio lacks is made up for here, each with a contract test: a panic would end the thread
 //! (`task::Guarded`); a task that wakes itself, its `yield_now` among them, goes to the front of
-//! its queue (`turn`, `TURNS_IN_A_ROW_MAX`); timers stand still while
-//! tasks are ready (`timers`, fired every `TURNS_PER_LOOK` turns of tasks); accepted sockets lack
-//! close-on-exec (`net`); a dropped runtime may free memory the kernel still writes to (`run`).
+//! its queue (`turn`, `TURNS_IN_A_ROW_MAX`); timers stand still while tasks are ready (`timers`,
+//! fired every `TURNS_PER_LOOK` turns of tasks); accepted sockets lack close-on-exec (`net`); a
+//! dropped runtime may free memory the kernel still writes to (`run`).
+//!
 //! Its feature `sync` stays off: a waker used on another thread panics, which is the alarm for a
 //! handle that left its core. DEFER_TASKRUN is not used: monoio enters the kernel without
 //! GETEVENTS while tasks are ready, and completions would wait.
+//!
+//! Not made up for: monoio ignores what io_uring_enter(2) answers while it parks, so a lasting
+//! error there would show as a core that spins.
 
 mod bell;
 mod net;

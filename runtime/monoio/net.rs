@@ -104,8 +104,7 @@ impl Inner {
     ) -> impl Future<Output = (io::Result<usize>, Spare)> + use<> + 'static {
         // SAFETY: `read` uses the reference only while it makes the operation, which holds the
         // descriptor by a count of its own and no reference to the stream; no other reference is
-        // alive meanwhile, since nothing is called back. monoio's own split halves rest on the
-        // same.
+        // alive meanwhile, since nothing is called back. monoio's own split halves rest on this.
         let tcp: &'static mut TcpStream = unsafe { &mut *self.tcp.get() };
         tcp.read(spare)
     }
@@ -187,7 +186,6 @@ unsafe impl IoBufMut for Spare {
         self.0.capacity() - self.0.len()
     }
 
-    // SAFETY: monoio calls it with what the kernel wrote, as its trait demands.
     unsafe fn set_init(&mut self, count: usize) {
         debug_assert!(count <= self.0.capacity() - self.0.len());
         // SAFETY: the kernel wrote `count` bytes from `write_ptr` on, at most `bytes_total`.
@@ -301,5 +299,65 @@ async fn writable_in_time(core: &Rc<Core>, tcp: &TcpStream, at: Instant) -> io::
         Ok(false)
     } else {
         result.map(|()| true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::monoio::Reactor;
+    use crate::{CoreOptions, ReactorKind};
+
+    use super::*;
+
+    fn check(promise: impl AsyncFnOnce(Reactor) + 'static) {
+        let main = |reactor: crate::Reactor| async move {
+            #[allow(irrefutable_let_patterns, reason = "a build may have this one variant")]
+            let ReactorKind::Monoio(reactor) = reactor.0 else {
+                panic!("another backend")
+            };
+            promise(reactor).await;
+        };
+        crate::run(CoreOptions::default(), main).expect("the promise is kept");
+    }
+
+    #[test]
+    fn both_ends_send_without_delay() {
+        check(async |reactor| {
+            let any = "127.0.0.1:0".parse().expect("an address");
+            let listener = reactor.listen(any, 16).expect("a port");
+            let deadline = Deadline::after(reactor.now(), Duration::from_secs(10));
+            let client = reactor
+                .clone()
+                .connect(listener.address(), None, deadline)
+                .await;
+            let client = client.expect("a connection");
+            let (server, _) = listener.accept().await.expect("a connection");
+            for end in [&client, &server] {
+                // SAFETY: as in `recv`; the reference lives for this call only.
+                let tcp = unsafe { &*end.0.tcp.get() };
+                assert!(tcp.nodelay().expect("an option"));
+            }
+        });
+    }
+
+    #[test]
+    fn a_lone_socket_of_ipv6_connects_too() {
+        check(async |reactor| {
+            let any = "[::1]:0".parse().expect("an address");
+            // A machine without IPv6 has nothing to test.
+            let Ok(listener) = reactor.listen(any, 16) else {
+                return;
+            };
+            let deadline = Deadline::after(reactor.now(), Duration::from_secs(10));
+            let from = Some(any.ip());
+            let client = reactor
+                .clone()
+                .connect(listener.address(), from, deadline)
+                .await;
+            client.expect("a connection");
+            assert!(listener.accept().await.expect("a connection").1.is_ipv6());
+        });
     }
 }

@@ -75,5 +75,6 @@ impl Bell {
             Poll::Pending
         })
         .await;
+        self.ringer.asleep.wake();
     }
 }

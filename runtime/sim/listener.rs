@@ -74,7 +74,13 @@ impl Listener {
                 return closed();
             }
             if listener.queue.is_empty() {
-                listener.waiting.push(context.waker().clone());
+                if !listener
+                    .waiting
+                    .iter()
+                    .any(|waker| waker.will_wake(context.waker()))
+                {
+                    listener.waiting.push(context.waker().clone());
+                }
                 return Poll::Pending;
             }
             if world

@@ -1,6 +1,6 @@
 //! What only a simulated world promises: it repeats, it misbehaves as told, it tells what is left.
 
-#[path = "support/net.rs"]
+#[path = "contract/net.rs"]
 mod net;
 
 use std::cell::{Cell, RefCell};

@@ -1,8 +1,6 @@
 //! Runs a promise of the interface on every compiled backend, with a limit of time: on the rings
 //! once, in simulation with many seeds.
 
-pub(crate) mod net;
-
 use std::future::Future;
 use std::time::Duration;
 
