@@ -30,6 +30,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/config", include_str!("../../../docs/config.md")),
     ("docs/engines", include_str!("../../../docs/engines.md")),
     ("docs/metrics", include_str!("../../../docs/metrics.md")),
+    ("docs/simulation", include_str!("../../../docs/simulation.md")),
     ("docs/operations", include_str!("../../../docs/operations.md")),
     ("docs/performance", include_str!("../../../docs/performance.md")),
 ];
