@@ -186,6 +186,7 @@ unsafe impl IoBufMut for Spare {
         self.0.capacity() - self.0.len()
     }
 
+    // SAFETY: the caller, monoio, vouches for `count` written bytes.
     unsafe fn set_init(&mut self, count: usize) {
         debug_assert!(count <= self.0.capacity() - self.0.len());
         // SAFETY: the kernel wrote `count` bytes from `write_ptr` on, at most `bytes_total`.
