@@ -59,10 +59,7 @@ pub fn bell() -> io::Result<(Ringer, BellSeed)> {
         Ok((Ringer(RingerKind::Ring(shared)), seed))
     }
     #[cfg(not(any(feature = "monoio", feature = "glommio")))]
-    Err(io::Error::new(
-        io::ErrorKind::Unsupported,
-        "no real backend is compiled in",
-    ))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "no real backend is compiled in"))
 }
 
 impl Ringer {
@@ -144,10 +141,7 @@ pub(crate) mod ring {
 
     impl Shared {
         pub(super) fn new() -> io::Result<Self> {
-            Ok(Self {
-                asleep: Asleep::new(),
-                event: EventFd::new()?,
-            })
+            Ok(Self { asleep: Asleep::new(), event: EventFd::new()? })
         }
 
         pub(super) fn ring(&self) {

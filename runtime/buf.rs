@@ -19,10 +19,7 @@ pub struct BufPool {
 impl BufPool {
     /// A pool that keeps at most `free_max_bytes` per size class.
     pub fn new(free_max_bytes: usize) -> Self {
-        Self {
-            free: Default::default(),
-            free_max_bytes,
-        }
+        Self { free: Default::default(), free_max_bytes }
     }
 
     /// An empty buffer with room for `bytes` at least. Above the largest class it is made to
@@ -37,10 +34,7 @@ impl BufPool {
 
     /// Keeps `buffer` for later if its capacity is that of a class with room; drops it otherwise.
     pub fn give(&self, mut buffer: Vec<u8>) {
-        let Some(index) = CLASSES_BYTES
-            .iter()
-            .position(|&class| buffer.capacity() == class)
-        else {
+        let Some(index) = CLASSES_BYTES.iter().position(|&class| buffer.capacity() == class) else {
             return;
         };
         let mut free = self.free[index].borrow_mut();

@@ -86,9 +86,7 @@ mod tests {
     use super::*;
 
     fn is_over(closed: impl Future<Output = ()>) -> bool {
-        pin!(closed)
-            .poll(&mut Context::from_waker(Waker::noop()))
-            .is_ready()
+        pin!(closed).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]

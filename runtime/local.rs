@@ -49,10 +49,7 @@ impl Event {
     /// # Cancel
     /// Safe: dropping it forgets the wait.
     pub fn wait(&self) -> Waiting {
-        Waiting {
-            event: self.clone(),
-            number: None,
-        }
+        Waiting { event: self.clone(), number: None }
     }
 }
 
@@ -323,10 +320,7 @@ mod tests {
     #[test]
     fn a_full_channel_gives_the_item_back() {
         let (sender, mut receiver) = channel(2);
-        assert_eq!(
-            [1, 2, 3].map(|item| sender.try_send(item)),
-            [Ok(()), Ok(()), Err(3)]
-        );
+        assert_eq!([1, 2, 3].map(|item| sender.try_send(item)), [Ok(()), Ok(()), Err(3)]);
         assert_eq!(poll(pin!(receiver.recv())), Poll::Ready(Some(1)));
         assert_eq!(sender.try_send(4), Ok(()));
         assert_eq!(sender.len(), 2);

@@ -60,10 +60,7 @@ mod tests {
         for _ in 0..6_000 {
             seen[generator.below(6) as usize] += 1;
         }
-        assert!(
-            seen.iter().all(|&count| (800..1_200).contains(&count)),
-            "{seen:?}"
-        );
+        assert!(seen.iter().all(|&count| (800..1_200).contains(&count)), "{seen:?}");
         assert_eq!(generator.below(0), 0);
     }
 

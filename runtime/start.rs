@@ -34,12 +34,7 @@ pub struct CoreOptions {
 
 impl Default for CoreOptions {
     fn default() -> Self {
-        Self {
-            backend: Backend::Monoio,
-            cpu: None,
-            entries: 1024,
-            seed: None,
-        }
+        Self { backend: Backend::Monoio, cpu: None, entries: 1024, seed: None }
     }
 }
 
@@ -91,17 +86,11 @@ fn pin(cpu: Option<usize>) -> io::Result<()> {
     if id < CPUS_MAX && core_affinity::set_for_current(core_affinity::CoreId { id }) {
         return Ok(());
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        format!("cannot pin to CPU {id}"),
-    ))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot pin to CPU {id}")))
 }
 
 #[cfg(any(feature = "monoio", feature = "glommio"))]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place where a core's seed is made"
-)]
+#[expect(clippy::disallowed_methods, reason = "the one place where a core's seed is made")]
 fn seed(given: Option<u64>) -> io::Result<u64> {
     if let Some(seed) = given {
         return Ok(seed);

@@ -34,10 +34,7 @@ pin_project! {
 
 impl<F: Future<Output = ()>, H: Host> Guarded<F, H> {
     pub(crate) fn new(task: F, host: H) -> Self {
-        Self {
-            task: Some(task),
-            host,
-        }
+        Self { task: Some(task), host }
     }
 }
 

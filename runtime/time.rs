@@ -40,11 +40,7 @@ impl Instant {
 /// Saturates: a span of more than 584 years is no span of ours.
 const fn nanos(span: Duration) -> u64 {
     let ns = span.as_nanos();
-    if ns > u64::MAX as u128 {
-        u64::MAX
-    } else {
-        ns as u64
-    }
+    if ns > u64::MAX as u128 { u64::MAX } else { ns as u64 }
 }
 
 impl Add<Duration> for Instant {
@@ -123,10 +119,7 @@ mod tests {
         let now = Instant::from_nanos(1_000);
         let whole = Deadline::after(now, Duration::from_millis(600));
         assert_eq!(whole.left(now), Duration::from_millis(600));
-        assert_eq!(
-            whole.less(Duration::from_millis(15)).left(now),
-            Duration::from_millis(585)
-        );
+        assert_eq!(whole.less(Duration::from_millis(15)).left(now), Duration::from_millis(585));
         assert_eq!(whole.earlier(Deadline::at(now)).left(now), Duration::ZERO);
         assert_eq!(whole.less(Duration::from_secs(9)).left(now), Duration::ZERO);
     }

@@ -30,21 +30,14 @@ impl Bell {
     pub(super) fn new(core: Rc<Core>, shared: Arc<Shared>, reader: File) -> Self {
         // SAFETY: the descriptor is open and ours to give away.
         let file = unsafe { BufferedFile::from_raw_fd(reader.into_raw_fd()) };
-        Self {
-            core,
-            shared,
-            file: Rc::new(file),
-            read: None,
-        }
+        Self { core, shared, file: Rc::new(file), read: None }
     }
 
     pub(crate) async fn wait(&mut self, has_mail: impl Fn() -> bool) {
         if !self.shared.may_sleep(has_mail) {
             return;
         }
-        let read = self
-            .read
-            .get_or_insert_with(|| begin(self.core.clone(), self.file.clone()));
+        let read = self.read.get_or_insert_with(|| begin(self.core.clone(), self.file.clone()));
         let result = read.as_mut().await;
         self.read = None;
         self.shared.wake();

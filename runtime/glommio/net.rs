@@ -33,11 +33,7 @@ struct Inner {
 impl Stream {
     fn new(tcp: TcpStream) -> Self {
         let (is_reading, is_writing) = (Cell::new(false), Cell::new(false));
-        Self(Rc::new(Inner {
-            tcp: RefCell::new(tcp),
-            is_reading,
-            is_writing,
-        }))
+        Self(Rc::new(Inner { tcp: RefCell::new(tcp), is_reading, is_writing }))
     }
 
     pub(crate) async fn read(self, mut buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
@@ -117,11 +113,7 @@ impl Claim {
         if side.flag(stream).replace(true) {
             return None;
         }
-        Some(Self {
-            stream: stream.clone(),
-            side,
-            is_released: false,
-        })
+        Some(Self { stream: stream.clone(), side, is_released: false })
     }
 
     fn release(mut self) {
@@ -163,12 +155,7 @@ impl Listener {
         // SAFETY: the descriptor is open, listening, and ours to give away.
         let tcp = unsafe { TcpListener::from_raw_fd(socket.into_raw_fd()) };
         let address = tcp.local_addr()?;
-        Ok(Self {
-            core,
-            socket: Rc::new(own),
-            tcp: Rc::new(tcp),
-            address,
-        })
+        Ok(Self { core, socket: Rc::new(own), tcp: Rc::new(tcp), address })
     }
 
     pub(crate) async fn accept(self) -> io::Result<(Stream, SocketAddr)> {
@@ -222,10 +209,7 @@ async fn connected_in_time(tcp: &mut TcpStream, at: Instant) -> io::Result<()> {
         if let Poll::Ready(result) = Pin::new(&mut *tcp).poll_write(context, &[]) {
             return Poll::Ready(result.map(drop));
         }
-        alarm
-            .as_mut()
-            .poll(context)
-            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+        alarm.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     })
     .await
 }

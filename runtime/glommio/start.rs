@@ -35,20 +35,14 @@ where
         in_flight: Cell::new(0),
     });
     let reactor = Reactor(core.clone());
-    let host = Main {
-        core: core.clone(),
-        has_panicked: Rc::default(),
-    };
+    let host = Main { core: core.clone(), has_panicked: Rc::default() };
     let has_panicked = host.has_panicked.clone();
     executor.run(async move {
         let task = main(crate::Reactor(crate::ReactorKind::Glommio(reactor)));
         Guarded::new(task, host).await;
     });
     if core.in_flight.get() > 0 {
-        tracing::debug!(
-            operations = core.in_flight.get(),
-            "the ring is left to the process's end"
-        );
+        tracing::debug!(operations = core.in_flight.get(), "the ring is left to the process's end");
         mem::forget(executor);
     }
     if has_panicked.get() {

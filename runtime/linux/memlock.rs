@@ -25,10 +25,7 @@ pub(crate) fn explain(error: io::Error) -> io::Error {
 }
 
 fn limit() -> String {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit writes one `rlimit` to the address given, which is ours.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
     match limit.rlim_cur {

@@ -21,10 +21,7 @@ static RINGER: OnceLock<Ringer> = OnceLock::new();
 /// `AlreadyExists` the second time; the operating system's.
 pub(crate) fn install(ringer: Ringer) -> io::Result<()> {
     if RINGER.set(ringer).is_err() {
-        return Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "handlers are installed already",
-        ));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "handlers are installed already"));
     }
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         handle(signal)?;
@@ -40,21 +37,13 @@ fn handle(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: `action` is initialised and outlives the call, and `on_signal` does only what a
     // handler may: atomics, and write(2) by way of `Ringer::ring`.
     let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
     // SAFETY: errno belongs to this thread; the code that was interrupted must find it unchanged.
     let errno = unsafe { *libc::__errno_location() };
-    let flag = if signal == libc::SIGHUP {
-        &RELOAD
-    } else {
-        &STOP
-    };
+    let flag = if signal == libc::SIGHUP { &RELOAD } else { &STOP };
     flag.store(true, Ordering::Release);
     if let Some(ringer) = RINGER.get() {
         ringer.ring();

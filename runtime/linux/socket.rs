@@ -70,11 +70,7 @@ fn bind_address_no_port(socket: &Socket) -> io::Result<()> {
             size_of_val(&on) as libc::socklen_t,
         )
     };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// A view of a descriptor that a backend's type owns and does not lend.
@@ -117,11 +113,7 @@ pub(crate) fn make_blocking(owner: &impl AsRawFd) -> io::Result<()> {
 pub(crate) fn close_on_exec(owner: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: F_SETFD takes an integer; `owner` keeps the descriptor open until after this call.
     let result = unsafe { libc::fcntl(owner.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// `shutdown(2)`. Its errors say that the peer is gone already, which the next read tells anyhow.

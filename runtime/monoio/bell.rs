@@ -27,21 +27,14 @@ pub(crate) struct Bell {
 impl Bell {
     pub(super) fn new(core: Rc<Core>, shared: Arc<Shared>, reader: fs::File) -> Self {
         let file = Rc::new(File::from_std(reader).expect("monoio only wraps the descriptor"));
-        Self {
-            core,
-            shared,
-            file,
-            read: None,
-        }
+        Self { core, shared, file, read: None }
     }
 
     pub(crate) async fn wait(&mut self, has_mail: impl Fn() -> bool) {
         if !self.shared.may_sleep(has_mail) {
             return;
         }
-        let read = self
-            .read
-            .get_or_insert_with(|| begin(self.core.clone(), Rc::clone(&self.file)));
+        let read = self.read.get_or_insert_with(|| begin(self.core.clone(), Rc::clone(&self.file)));
         let result = read.as_mut().await;
         self.read = None;
         self.shared.wake();

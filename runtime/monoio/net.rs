@@ -140,11 +140,7 @@ impl Claim {
             return None;
         }
         let flight = Some(InFlight::begin(stream.core.clone()));
-        Some(Self {
-            stream: stream.clone(),
-            side,
-            flight,
-        })
+        Some(Self { stream: stream.clone(), side, flight })
     }
 
     fn release(mut self) {
@@ -186,6 +182,7 @@ unsafe impl IoBufMut for Spare {
         self.0.capacity() - self.0.len()
     }
 
+    // SAFETY: the caller, monoio, vouches for `count` written bytes.
     unsafe fn set_init(&mut self, count: usize) {
         debug_assert!(count <= self.0.capacity() - self.0.len());
         // SAFETY: the kernel wrote `count` bytes from `write_ptr` on, at most `bytes_total`.
@@ -223,11 +220,7 @@ impl Listener {
     pub(super) fn new(core: Rc<Core>, socket: Socket) -> io::Result<Self> {
         let tcp = TcpListener::from_std(socket.into())?;
         let address = tcp.local_addr()?;
-        Ok(Self {
-            core,
-            tcp: Rc::new(tcp),
-            address,
-        })
+        Ok(Self { core, tcp: Rc::new(tcp), address })
     }
 
     pub(crate) async fn accept(self) -> io::Result<(Stream, SocketAddr)> {
@@ -295,11 +288,7 @@ async fn writable_in_time(core: &Rc<Core>, tcp: &TcpStream, at: Instant) -> io::
         Poll::Pending
     })
     .await;
-    if is_late {
-        Ok(false)
-    } else {
-        result.map(|()| true)
-    }
+    if is_late { Ok(false) } else { result.map(|()| true) }
 }
 
 #[cfg(test)]
@@ -314,9 +303,7 @@ mod tests {
     fn check(promise: impl AsyncFnOnce(Reactor) + 'static) {
         let main = |reactor: crate::Reactor| async move {
             #[allow(irrefutable_let_patterns, reason = "a build may have this one variant")]
-            let ReactorKind::Monoio(reactor) = reactor.0 else {
-                panic!("another backend")
-            };
+            let ReactorKind::Monoio(reactor) = reactor.0 else { panic!("another backend") };
             promise(reactor).await;
         };
         crate::run(CoreOptions::default(), main).expect("the promise is kept");
@@ -328,10 +315,7 @@ mod tests {
             let any = "127.0.0.1:0".parse().expect("an address");
             let listener = reactor.listen(any, 16).expect("a port");
             let deadline = Deadline::after(reactor.now(), Duration::from_secs(10));
-            let client = reactor
-                .clone()
-                .connect(listener.address(), None, deadline)
-                .await;
+            let client = reactor.clone().connect(listener.address(), None, deadline).await;
             let client = client.expect("a connection");
             let (server, _) = listener.accept().await.expect("a connection");
             for end in [&client, &server] {
@@ -352,10 +336,7 @@ mod tests {
             };
             let deadline = Deadline::after(reactor.now(), Duration::from_secs(10));
             let from = Some(any.ip());
-            let client = reactor
-                .clone()
-                .connect(listener.address(), from, deadline)
-                .await;
+            let client = reactor.clone().connect(listener.address(), from, deadline).await;
             client.expect("a connection");
             assert!(listener.accept().await.expect("a connection").1.is_ipv6());
         });

@@ -23,10 +23,7 @@ where
     let mut runtime = build(entries)?;
     let core = Rc::new(Core::new(seed));
     let reactor = Reactor(core.clone());
-    let host = Main {
-        core: core.clone(),
-        has_panicked: Rc::default(),
-    };
+    let host = Main { core: core.clone(), has_panicked: Rc::default() };
     let has_panicked = host.has_panicked.clone();
     runtime.block_on(async {
         let task = main(crate::Reactor(crate::ReactorKind::Monoio(reactor)));
@@ -38,10 +35,7 @@ where
         turn::turns(core.clone()).await;
     });
     if core.in_flight.get() > 0 {
-        tracing::debug!(
-            operations = core.in_flight.get(),
-            "the ring is left to the process's end"
-        );
+        tracing::debug!(operations = core.in_flight.get(), "the ring is left to the process's end");
         mem::forget(runtime);
     }
     if has_panicked.get() {

@@ -62,21 +62,12 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     pub(super) fn new(core: Rc<Core>, at: Instant) -> Self {
-        Self {
-            core,
-            at,
-            number: None,
-        }
+        Self { core, at, number: None }
     }
 
     fn forget(&mut self) {
         if let Some(number) = self.number.take() {
-            let waker = self
-                .core
-                .timers
-                .armed
-                .borrow_mut()
-                .remove(&(self.at, number));
+            let waker = self.core.timers.armed.borrow_mut().remove(&(self.at, number));
             // Outside the borrow: the last reference to a task may go with it.
             drop(waker);
         }

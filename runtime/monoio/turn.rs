@@ -105,10 +105,7 @@ pub(crate) struct YieldNow {
 
 impl YieldNow {
     pub(super) fn new(core: Rc<Core>) -> Self {
-        Self {
-            core,
-            has_yielded: false,
-        }
+        Self { core, has_yielded: false }
     }
 }
 

@@ -18,11 +18,7 @@ pub(crate) struct Ringer {
 
 impl Ringer {
     pub(crate) fn new(news: Arc<News>, id: u32) -> Self {
-        Self {
-            news,
-            id,
-            asleep: Arc::new(Asleep::new()),
-        }
+        Self { news, id, asleep: Arc::new(Asleep::new()) }
     }
 
     pub(crate) fn ring(&self) {
@@ -54,10 +50,7 @@ pub(crate) struct Bell {
 
 impl Bell {
     pub(crate) fn new(world: Rc<Inner>, ringer: Ringer) -> Self {
-        assert!(
-            Arc::ptr_eq(&world.news, &ringer.news),
-            "a bell of another world"
-        );
+        assert!(Arc::ptr_eq(&world.news, &ringer.news), "a bell of another world");
         Self { world, ringer }
     }
 

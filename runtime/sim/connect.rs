@@ -28,31 +28,17 @@ pub(crate) async fn connect(
         return Err(io::ErrorKind::TimedOut.into());
     }
     let operation = Operation::begin(world.clone(), None);
-    let attempt = Attempting {
-        id: begin(&world, core, to, from),
-        world: world.clone(),
-    };
+    let attempt = Attempting { id: begin(&world, core, to, from), world: world.clone() };
     let mut alarm = pin!(Sleep::new(world.clone(), deadline.instant()));
     let result = std::future::poll_fn(|context| {
         if let Poll::Ready(answer) = attempt.poll(context) {
             return Poll::Ready(answer);
         }
-        alarm
-            .as_mut()
-            .poll(context)
-            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+        alarm.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     })
     .await;
     operation.end();
-    result.map(|()| {
-        Stream::hold(
-            world,
-            EndId {
-                connection: attempt.id,
-                side: Side::Client,
-            },
-        )
-    })
+    result.map(|()| Stream::hold(world, EndId { connection: attempt.id, side: Side::Client }))
 }
 
 fn begin(world: &Rc<Inner>, core: usize, to: SocketAddr, from: Option<IpAddr>) -> Id {
@@ -62,15 +48,7 @@ fn begin(world: &Rc<Inner>, core: usize, to: SocketAddr, from: Option<IpAddr>) -
     let port = EPHEMERAL_FIRST + id % EPHEMERAL_COUNT;
     // Below 2^16 by the constants above.
     let from = SocketAddr::new(from.unwrap_or(host), port as u16);
-    net.attempts.insert(
-        id,
-        Attempt {
-            to,
-            from,
-            answer: None,
-            waker: None,
-        },
-    );
+    net.attempts.insert(id, Attempt { to, from, answer: None, waker: None });
     world.after(world.network_delay(), Event::Packet(Packet::Attempt(id)));
     id
 }

@@ -78,23 +78,15 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     pub(crate) fn new(world: Rc<Inner>, at: Instant) -> Self {
-        Self {
-            world,
-            at,
-            armed: None,
-        }
+        Self { world, at, armed: None }
     }
 
     fn fires_at(&self) -> Instant {
         let timers = self.world.options.timers;
-        let grain = u64::try_from(timers.grain.as_nanos())
-            .unwrap_or(u64::MAX)
-            .max(1);
+        let grain = u64::try_from(timers.grain.as_nanos()).unwrap_or(u64::MAX).max(1);
         let rounded = self.at.as_nanos().div_ceil(grain).saturating_mul(grain);
         Instant::from_nanos(rounded)
-            + self
-                .world
-                .between(std::time::Duration::ZERO, timers.late_max)
+            + self.world.between(std::time::Duration::ZERO, timers.late_max)
     }
 
     fn forget(&mut self) {

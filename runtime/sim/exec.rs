@@ -23,10 +23,7 @@ pub(crate) type Slot = (usize, u64);
 /// What wakers and ringers have to say, until the world listens.
 #[derive(Default)]
 pub(crate) struct News {
-    #[expect(
-        clippy::disallowed_types,
-        reason = "wakers are Send by type; never contended"
-    )]
+    #[expect(clippy::disallowed_types, reason = "wakers are Send by type; never contended")]
     said: std::sync::Mutex<Said>,
 }
 
@@ -39,10 +36,7 @@ pub(crate) struct Said {
 impl News {
     pub(crate) fn with<R>(&self, say: impl FnOnce(&mut Said) -> R) -> R {
         // Nothing panics while it holds the lock: pushes and swaps of vectors.
-        say(&mut self
-            .said
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()))
+        say(&mut self.said.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 }
 
@@ -76,10 +70,7 @@ impl Resting {
     /// One turn; whether the task ended. It is dropped by the caller, outside any borrow.
     pub(crate) fn turn(&mut self) -> bool {
         self.flag.is_queued.store(false, Ordering::Relaxed);
-        self.task
-            .as_mut()
-            .poll(&mut Context::from_waker(&self.waker))
-            .is_ready()
+        self.task.as_mut().poll(&mut Context::from_waker(&self.waker)).is_ready()
     }
 }
 
@@ -151,29 +142,17 @@ impl Exec {
 
     pub(crate) fn spawn(&mut self, news: &Arc<News>, core: usize, task: Task) -> Waker {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place {
-                tenancy: 0,
-                core,
-                resting: None,
-            });
+            self.places.push(Place { tenancy: 0, core, resting: None });
             self.places.len() - 1
         });
         let place = &mut self.places[index];
         place.tenancy += 1;
         place.core = core;
         let slot = (index, place.tenancy);
-        let flag = Arc::new(TaskWaker {
-            news: news.clone(),
-            slot,
-            is_queued: AtomicBool::new(false),
-        });
+        let flag =
+            Arc::new(TaskWaker { news: news.clone(), slot, is_queued: AtomicBool::new(false) });
         let waker = Waker::from(flag.clone());
-        place.resting = Some(Resting {
-            task,
-            waker: waker.clone(),
-            flag,
-            core,
-        });
+        place.resting = Some(Resting { task, waker: waker.clone(), flag, core });
         self.cores[core].tasks += 1;
         waker
     }
@@ -221,25 +200,11 @@ impl Exec {
     pub(crate) fn settle_yields(&mut self, slot: Slot, core: usize) -> Vec<Due> {
         for (core, waker) in mem::take(&mut self.yields) {
             let of_core = |slot: &&Slot| self.places[slot.0].core == core;
-            let mut before: Vec<_> = self
-                .ready
-                .iter()
-                .filter(of_core)
-                .copied()
-                .map(Before::Turn)
-                .collect();
+            let mut before: Vec<_> =
+                self.ready.iter().filter(of_core).copied().map(Before::Turn).collect();
             let state = &mut self.cores[core];
-            before.extend(
-                state
-                    .yielded
-                    .iter()
-                    .map(|other| Before::Yielded(other.due.id)),
-            );
-            let due = Due {
-                waker,
-                slot,
-                id: self.yield_id,
-            };
+            before.extend(state.yielded.iter().map(|other| Before::Yielded(other.due.id)));
+            let due = Due { waker, slot, id: self.yield_id };
             self.yield_id += 1;
             state.yielded.push(Yielded { due, before });
         }
@@ -247,10 +212,7 @@ impl Exec {
         for entry in yielded.iter_mut() {
             entry.before.retain(|&before| before != Before::Turn(slot));
         }
-        yielded
-            .extract_if(.., |entry| entry.before.is_empty())
-            .map(|entry| entry.due)
-            .collect()
+        yielded.extract_if(.., |entry| entry.before.is_empty()).map(|entry| entry.due).collect()
     }
 
     /// After a yielded task was woken: those behind it wait for its turn, if that is what came of
@@ -261,11 +223,7 @@ impl Exec {
             resting.flag.slot == slot && resting.flag.is_queued.load(Ordering::Relaxed)
         });
         for entry in &mut self.cores[core].yielded {
-            if let Some(index) = entry
-                .before
-                .iter()
-                .position(|&it| it == Before::Yielded(id))
-            {
+            if let Some(index) = entry.before.iter().position(|&it| it == Before::Yielded(id)) {
                 if is_queued {
                     entry.before[index] = Before::Turn(slot);
                 } else {
@@ -279,10 +237,8 @@ impl Exec {
         let state = &mut self.cores[core];
         state.frozen_until = state.frozen_until.max(until);
         let places = &self.places;
-        let (stay, go): (Vec<_>, Vec<_>) = self
-            .ready
-            .drain(..)
-            .partition(|slot| places[slot.0].core != core);
+        let (stay, go): (Vec<_>, Vec<_>) =
+            self.ready.drain(..).partition(|slot| places[slot.0].core != core);
         self.ready = stay;
         state.frozen.extend(go);
     }
@@ -300,10 +256,7 @@ impl Exec {
     /// All tasks, to be dropped by the caller outside any borrow.
     pub(crate) fn take_all(&mut self) -> Vec<Resting> {
         self.ready.clear();
-        self.places
-            .iter_mut()
-            .filter_map(|place| place.resting.take())
-            .collect()
+        self.places.iter_mut().filter_map(|place| place.resting.take()).collect()
     }
 }
 
@@ -315,10 +268,7 @@ pub(crate) struct YieldNow {
 
 impl YieldNow {
     pub(crate) fn new(core: Core) -> Self {
-        Self {
-            core,
-            has_yielded: false,
-        }
+        Self { core, has_yielded: false }
     }
 }
 
@@ -331,12 +281,7 @@ impl Future for YieldNow {
         }
         self.has_yielded = true;
         let waker = context.waker().clone();
-        self.core
-            .world
-            .exec
-            .borrow_mut()
-            .yields
-            .push((self.core.index, waker));
+        self.core.world.exec.borrow_mut().yields.push((self.core.index, waker));
         Poll::Pending
     }
 }

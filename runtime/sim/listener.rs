@@ -54,11 +54,7 @@ impl Listener {
         };
         net.listeners.insert(number, state);
         drop(net);
-        Ok(Self(Rc::new(Handle {
-            world,
-            number,
-            address,
-        })))
+        Ok(Self(Rc::new(Handle { world, number, address })))
     }
 
     pub(crate) async fn accept(self) -> io::Result<(Stream, SocketAddr)> {
@@ -74,19 +70,12 @@ impl Listener {
                 return closed();
             }
             if listener.queue.is_empty() {
-                if !listener
-                    .waiting
-                    .iter()
-                    .any(|waker| waker.will_wake(context.waker()))
-                {
+                if !listener.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
                     listener.waiting.push(context.waker().clone());
                 }
                 return Poll::Pending;
             }
-            if world
-                .generator()
-                .happens(world.options.faults.accept_error_ratio)
-            {
+            if world.generator().happens(world.options.faults.accept_error_ratio) {
                 return Poll::Ready(Err(io::Error::from_raw_os_error(EMFILE)));
             }
             match listener.queue.pop_front() {
@@ -97,16 +86,7 @@ impl Listener {
         .await;
         operation.end();
         let (connection, peer) = result?;
-        Ok((
-            Stream::hold(
-                world.clone(),
-                EndId {
-                    connection,
-                    side: Side::Server,
-                },
-            ),
-            peer,
-        ))
+        Ok((Stream::hold(world.clone(), EndId { connection, side: Side::Server }), peer))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -132,15 +112,8 @@ impl Handle {
         let waiting = std::mem::take(&mut listener.waiting);
         // Connections that nobody accepted are reset, as Linux does.
         for (connection, _) in std::mem::take(&mut listener.queue) {
-            let server = EndId {
-                connection,
-                side: Side::Server,
-            };
-            world.send(
-                &mut net,
-                server.peer(),
-                super::net::Packet::Reset(server.peer()),
-            );
+            let server = EndId { connection, side: Side::Server };
+            world.send(&mut net, server.peer(), super::net::Packet::Reset(server.peer()));
             world.close(&mut net, server);
         }
         drop(net);

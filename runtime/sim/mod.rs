@@ -65,11 +65,7 @@ impl Core {
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         let task = Box::pin(Guarded::new(task, self.clone()));
-        let waker = self
-            .world
-            .exec
-            .borrow_mut()
-            .spawn(&self.world.news, self.index, task);
+        let waker = self.world.exec.borrow_mut().spawn(&self.world.news, self.index, task);
         waker.wake();
     }
 

@@ -105,9 +105,7 @@ impl Net {
     }
 
     pub(crate) fn end(&mut self, id: EndId) -> Option<&mut End> {
-        self.connections
-            .get_mut(&id.connection)
-            .map(|it| &mut it.ends[id.side as usize])
+        self.connections.get_mut(&id.connection).map(|it| &mut it.ends[id.side as usize])
     }
 
     pub(crate) fn refuse(&mut self, address: SocketAddr, on: bool) {
@@ -119,11 +117,7 @@ impl Net {
     }
 
     pub(crate) fn streams_open(&self) -> usize {
-        self.connections
-            .values()
-            .flat_map(|it| &it.ends)
-            .filter(|end| end.is_held)
-            .count()
+        self.connections.values().flat_map(|it| &it.ends).filter(|end| end.is_held).count()
     }
 
     pub(crate) fn listeners_open(&self) -> usize {
@@ -146,10 +140,9 @@ impl Net {
     /// Whether `packet` belongs to a connection that carries nothing any more.
     fn is_lost(&self, packet: &Packet) -> bool {
         match packet {
-            Packet::Data(id, _) | Packet::Finish(id) | Packet::Reset(id) => self
-                .connections
-                .get(&id.connection)
-                .is_none_or(|it| it.is_stalled),
+            Packet::Data(id, _) | Packet::Finish(id) | Packet::Reset(id) => {
+                self.connections.get(&id.connection).is_none_or(|it| it.is_stalled)
+            }
             _ => false,
         }
     }
@@ -161,11 +154,7 @@ impl Net {
             let is_here = ip == to.ip() || (ip.is_unspecified() && it.host == to.ip());
             it.is_open && it.address.port() == to.port() && is_here
         };
-        self.listeners
-            .iter()
-            .filter(|(_, it)| matches(it))
-            .map(|(&number, _)| number)
-            .collect()
+        self.listeners.iter().filter(|(_, it)| matches(it)).map(|(&number, _)| number).collect()
     }
 }
 
@@ -227,10 +216,7 @@ impl Inner {
         if is_refused {
             self.note(Kind::Refuse, id, 0);
             let refused = Err(io::ErrorKind::ConnectionRefused.into());
-            self.after(
-                self.network_delay(),
-                Event::Packet(Packet::Answer(id, refused)),
-            );
+            self.after(self.network_delay(), Event::Packet(Packet::Answer(id, refused)));
             return Vec::new();
         }
         let chosen = listening[self.generator().below(listening.len() as u64) as usize];
@@ -245,19 +231,9 @@ impl Inner {
         listener.queue.push_back((id, from));
         let wakers = std::mem::take(&mut listener.waiting);
         let ends = [End::new(), End::new()];
-        net.connections.insert(
-            id,
-            Connection {
-                server: to,
-                ends,
-                is_stalled: false,
-            },
-        );
+        net.connections.insert(id, Connection { server: to, ends, is_stalled: false });
         self.note(Kind::Establish, id, chosen);
-        self.after(
-            self.network_delay(),
-            Event::Packet(Packet::Answer(id, Ok(()))),
-        );
+        self.after(self.network_delay(), Event::Packet(Packet::Answer(id, Ok(()))));
         self.plan_faults(id);
         wakers
     }
@@ -268,13 +244,7 @@ impl Inner {
         if self.generator().happens(faults.reset_ratio) {
             let span = self.between(Duration::ZERO, faults.within);
             for side in [Side::Client, Side::Server] {
-                self.after(
-                    span,
-                    Event::Packet(Packet::Reset(EndId {
-                        connection: id,
-                        side,
-                    })),
-                );
+                self.after(span, Event::Packet(Packet::Reset(EndId { connection: id, side })));
             }
         }
         if self.generator().happens(faults.stall_ratio) {
@@ -286,13 +256,7 @@ impl Inner {
     fn answer(&self, net: &mut Net, id: Id, answer: io::Result<()>) -> Vec<Waker> {
         let Some(attempt) = net.attempts.get_mut(&id) else {
             // The attempt was given up; a connection that comes of it is closed.
-            self.close(
-                net,
-                EndId {
-                    connection: id,
-                    side: Side::Client,
-                },
-            );
+            self.close(net, EndId { connection: id, side: Side::Client });
             return Vec::new();
         };
         attempt.answer = Some(answer);
@@ -399,10 +363,7 @@ impl Inner {
 
     pub(crate) fn reset_all(&self, address: SocketAddr) {
         let net = self.net.borrow();
-        let of_address = net
-            .connections
-            .iter()
-            .filter(|(_, it)| it.server == address);
+        let of_address = net.connections.iter().filter(|(_, it)| it.server == address);
         for (&connection, _) in of_address {
             for side in [Side::Client, Side::Server] {
                 let packet = Packet::Reset(EndId { connection, side });

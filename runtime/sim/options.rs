@@ -87,10 +87,7 @@ impl Default for Options {
 
 impl Default for Timers {
     fn default() -> Self {
-        Self {
-            grain: Duration::from_millis(1),
-            late_max: Duration::from_millis(1),
-        }
+        Self { grain: Duration::from_millis(1), late_max: Duration::from_millis(1) }
     }
 }
 

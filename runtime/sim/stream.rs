@@ -37,13 +37,7 @@ impl Stream {
         }
         let (is_reading, is_writing) = (Cell::new(false), Cell::new(false));
         let is_abandoned = Cell::new(false);
-        Self(Rc::new(Handle {
-            world,
-            id,
-            is_reading,
-            is_writing,
-            is_abandoned,
-        }))
+        Self(Rc::new(Handle { world, id, is_reading, is_writing, is_abandoned }))
     }
 
     pub(crate) async fn read(self, mut buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
@@ -222,14 +216,8 @@ pub(crate) struct Operation {
 
 impl Operation {
     pub(crate) fn begin(world: Rc<Inner>, stream: Option<Stream>) -> Self {
-        world
-            .operations_in_flight
-            .set(world.operations_in_flight.get() + 1);
-        Self {
-            world,
-            stream,
-            has_ended: false,
-        }
+        world.operations_in_flight.set(world.operations_in_flight.get() + 1);
+        Self { world, stream, has_ended: false }
     }
 
     pub(crate) fn end(mut self) {
@@ -240,15 +228,11 @@ impl Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         let world = &self.world;
-        world
-            .operations_in_flight
-            .set(world.operations_in_flight.get() - 1);
+        world.operations_in_flight.set(world.operations_in_flight.get() - 1);
         if self.has_ended || world.is_over.get() {
             return;
         }
-        world
-            .operations_dropped
-            .set(world.operations_dropped.get() + 1);
+        world.operations_dropped.set(world.operations_dropped.get() + 1);
         if let Some(stream) = &self.stream {
             stream.shutdown(Shutdown::Both);
         }

@@ -50,10 +50,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn new(is_kept: bool) -> Self {
-        Self {
-            hash: Cell::new(0),
-            text: is_kept.then(RefCell::default),
-        }
+        Self { hash: Cell::new(0), text: is_kept.then(RefCell::default) }
     }
 
     pub(crate) fn note(&self, now: Instant, kind: Kind, first: u64, second: u64) {
@@ -64,11 +61,7 @@ impl Trace {
         self.hash.set(hash);
         if let Some(text) = &self.text {
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text.borrow_mut(),
-                "{} {kind:?} {first} {second}",
-                now.as_nanos()
-            );
+            let _ = writeln!(text.borrow_mut(), "{} {kind:?} {first} {second}", now.as_nanos());
         }
     }
 
@@ -77,17 +70,12 @@ impl Trace {
     }
 
     pub(crate) fn text(&self) -> String {
-        self.text
-            .as_ref()
-            .map(|text| text.borrow().clone())
-            .unwrap_or_default()
+        self.text.as_ref().map(|text| text.borrow().clone()).unwrap_or_default()
     }
 }
 
 /// One round of a multiplicative mix; the constant is that of Knuth's linear generator, "The Art
 /// of Computer Programming" 3.3.4.
 fn mix(word: u64) -> u64 {
-    (word ^ (word >> 29))
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .rotate_left(23)
+    (word ^ (word >> 29)).wrapping_mul(6_364_136_223_846_793_005).rotate_left(23)
 }

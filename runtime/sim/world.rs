@@ -74,10 +74,7 @@ impl World {
         let world = self.inner();
         let seed = world.generator.draw();
         let index = world.exec.borrow_mut().add_core(name, address, seed);
-        Reactor(ReactorKind::Sim(Core {
-            world: world.clone(),
-            index,
-        }))
+        Reactor(ReactorKind::Sim(Core { world: world.clone(), index }))
     }
 
     /// A bell between two cores of this world.
@@ -87,10 +84,7 @@ impl World {
         // Bells are made at assembly, some per pair of cores: far below 2^32.
         let ringer = bell::Ringer::new(world.news.clone(), bells.len() as u32);
         bells.push(bell::State::default());
-        (
-            Ringer(RingerKind::Sim(ringer.clone())),
-            BellSeed(SeedKind::Sim(ringer)),
-        )
+        (Ringer(RingerKind::Sim(ringer.clone())), BellSeed(SeedKind::Sim(ringer)))
     }
 
     /// The time now.
@@ -141,11 +135,7 @@ impl World {
         // Those woken but not yet heard of are caught by the world's next step.
         world.exec.borrow_mut().freeze(index, until);
         world.events.borrow_mut().add(until, Event::Thaw(index));
-        world.note(
-            Kind::Freeze,
-            index as u64,
-            until.since(world.now()).as_nanos() as u64,
-        );
+        world.note(Kind::Freeze, index as u64, until.since(world.now()).as_nanos() as u64);
     }
 
     /// Whether connection attempts to `address` are refused though somebody listens.
@@ -190,10 +180,7 @@ impl World {
     fn index(&self, reactor: &Reactor) -> usize {
         match &reactor.0 {
             ReactorKind::Sim(core) => {
-                assert!(
-                    Rc::ptr_eq(&core.world, self.inner()),
-                    "a core of another world"
-                );
+                assert!(Rc::ptr_eq(&core.world, self.inner()), "a core of another world");
                 core.index
             }
             #[cfg(any(feature = "monoio", feature = "glommio"))]
@@ -307,10 +294,7 @@ impl Inner {
 
     /// One task's turn, if any is ready.
     fn turn(&self) -> bool {
-        let chosen = self
-            .exec
-            .borrow_mut()
-            .choose(|count| self.generator.below(count));
+        let chosen = self.exec.borrow_mut().choose(|count| self.generator.below(count));
         let Some((slot, mut resting)) = chosen else {
             return false;
         };

@@ -30,8 +30,6 @@ fn a_signal_raises_its_flag_and_rings() {
 
 /// Signals this process, from outside of it.
 fn send(name: &str) {
-    let status = Command::new("kill")
-        .args(["-s", name, &process::id().to_string()])
-        .status();
+    let status = Command::new("kill").args(["-s", name, &process::id().to_string()]).status();
     assert!(status.expect("kill(1) is there").success());
 }

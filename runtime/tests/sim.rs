@@ -56,10 +56,8 @@ fn stormy() -> Options {
 fn serve(cores: &[Reactor]) -> SocketAddr {
     let address = SocketAddr::new(ip(SERVER), 80);
     for core in cores {
-        let (listener, reactor) = (
-            core.listen(address, 64).expect("the address is ours"),
-            core.clone(),
-        );
+        let (listener, reactor) =
+            (core.listen(address, 64).expect("the address is ours"), core.clone());
         core.spawn(async move {
             loop {
                 match listener.accept().await {
@@ -107,10 +105,7 @@ async fn ask(reactor: Reactor, server: SocketAddr, answered: Rc<Cell<u32>>) {
 /// A busy world; its trace and how many were answered.
 fn storm(seed: u64) -> (u64, String, u32) {
     let world = World::new(seed, stormy());
-    let cores = [
-        world.core("server-0", ip(SERVER)),
-        world.core("server-1", ip(SERVER)),
-    ];
+    let cores = [world.core("server-0", ip(SERVER)), world.core("server-1", ip(SERVER))];
     let server = serve(&cores);
     let client = world.core("client", ip(CLIENT));
     let answered = Rc::new(Cell::new(0));
@@ -165,16 +160,8 @@ fn small_world(seed: u64, options: Options) -> (World, Reactor) {
 #[test]
 fn faults_do_not_change_the_bytes() {
     for seed in SEEDS {
-        let faults = Faults {
-            short_read_ratio: 0.2,
-            split_ratio: 0.5,
-            ..Faults::default()
-        };
-        let options = Options {
-            faults,
-            socket_buffer_bytes: 700,
-            ..Options::default()
-        };
+        let faults = Faults { short_read_ratio: 0.2, split_ratio: 0.5, ..Faults::default() };
+        let options = Options { faults, socket_buffer_bytes: 700, ..Options::default() };
         let (world, reactor) = small_world(seed, options);
         check(&world, &reactor.clone(), async move {
             let (client, server) = pair(&reactor).await.expect("a connection");
@@ -190,10 +177,7 @@ fn faults_do_not_change_the_bytes() {
 
 #[test]
 fn a_full_socket_buffer_makes_the_writer_wait() {
-    let options = Options {
-        socket_buffer_bytes: 1_000,
-        ..Options::default()
-    };
+    let options = Options { socket_buffer_bytes: 1_000, ..Options::default() };
     let (world, reactor) = small_world(1, options);
     let written = Rc::new(Cell::new(false));
     let (flag, main) = (written.clone(), reactor.clone());
@@ -202,21 +186,14 @@ fn a_full_socket_buffer_makes_the_writer_wait() {
     reactor.spawn(async move {
         let (client, server) = pair(&main).await.expect("a connection");
         *to.borrow_mut() = Some(server);
-        client
-            .write_all(vec![7; 1_001])
-            .await
-            .0
-            .expect("in the end");
+        client.write_all(vec![7; 1_001]).await.0.expect("in the end");
         flag.set(true);
     });
     world.run_until(at(ms(1_000)), || false);
     assert!(!written.get(), "1,001 bytes fitted into 1,000");
     let server = ends.borrow_mut().take().expect("connected");
     check(&world, &reactor, async move {
-        assert_eq!(
-            read_up_to(&server, 1_001).await.expect("bytes").len(),
-            1_001
-        );
+        assert_eq!(read_up_to(&server, 1_001).await.expect("bytes").len(), 1_001);
     });
     world.run_idle(at(ms(2_000)));
     assert!(written.get());
@@ -238,39 +215,23 @@ fn a_frozen_core_runs_nothing_and_goes_on_after() {
         world.freeze(&reactor, ms(300));
         world.run_until(at(ms(2_000)), || false);
         let frozen = at(ms(205))..at(ms(505));
-        assert!(
-            turns.borrow().iter().all(|turn| !frozen.contains(turn)),
-            "{turns:?}"
-        );
+        assert!(turns.borrow().iter().all(|turn| !frozen.contains(turn)), "{turns:?}");
         assert_eq!(turns.borrow().len(), 100);
     }
 }
 
 #[test]
 fn timers_are_rounded_and_late_as_told() {
-    let timers = Timers {
-        grain: ms(10),
-        late_max: ms(3),
-    };
+    let timers = Timers { grain: ms(10), late_max: ms(3) };
     for seed in SEEDS {
-        let (world, reactor) = small_world(
-            seed,
-            Options {
-                timers,
-                ..Options::default()
-            },
-        );
+        let (world, reactor) = small_world(seed, Options { timers, ..Options::default() });
         check(&world, &reactor.clone(), async move {
             for step in 0..50 {
                 let wanted = reactor.now() + Duration::from_micros(100 + 777 * step);
                 reactor.sleep_until(wanted).await;
                 let rounded = at(ms((wanted.as_nanos() / 1_000_000).div_euclid(10) * 10 + 10));
                 assert!(reactor.now() >= rounded.before(ms(10)).max(wanted));
-                assert!(
-                    reactor.now() <= rounded + ms(3),
-                    "{wanted:?} at {:?}",
-                    reactor.now()
-                );
+                assert!(reactor.now() <= rounded + ms(3), "{wanted:?} at {:?}", reactor.now());
             }
         });
     }
@@ -290,36 +251,23 @@ fn refusing_and_silent_hosts_come_and_go() {
             asked.ask(Control::Refuse(true));
             reactor.yield_now().await;
             let result = reactor.connect(server, None, soon(&reactor)).await;
-            assert_eq!(
-                result.err().map(|it| it.kind()),
-                Some(ErrorKind::ConnectionRefused)
-            );
+            assert_eq!(result.err().map(|it| it.kind()), Some(ErrorKind::ConnectionRefused));
             asked.ask(Control::Refuse(false));
             reactor.yield_now().await;
-            let stream = reactor
-                .connect(server, None, soon(&reactor))
-                .await
-                .expect("a connection");
+            let stream = reactor.connect(server, None, soon(&reactor)).await.expect("a connection");
             asked.ask(Control::Stall(true));
             reactor.yield_now().await;
             let deadline = Deadline::after(reactor.now(), ms(50));
             let result = reactor.connect(server, None, deadline).await;
             assert_eq!(result.err().map(|it| it.kind()), Some(ErrorKind::TimedOut));
-            stream
-                .write_all(b"held".to_vec())
-                .await
-                .0
-                .expect("there is room");
+            stream.write_all(b"held".to_vec()).await.0.expect("there is room");
             reactor.sleep_until(reactor.now() + ms(100)).await;
             assert!(stream.is_quiet(), "a silent host answered");
             asked.ask(Control::Stall(false));
             assert_eq!(read_up_to(&stream, 4).await.expect("the echo"), b"held");
             asked.ask(Control::Reset);
             let (result, _) = stream.read(Vec::with_capacity(1)).await;
-            assert_eq!(
-                result.err().map(|it| it.kind()),
-                Some(ErrorKind::ConnectionReset)
-            );
+            assert_eq!(result.err().map(|it| it.kind()), Some(ErrorKind::ConnectionReset));
             asked.ask(Control::Done);
         });
         let mut is_done = false;
@@ -327,11 +275,7 @@ fn refusing_and_silent_hosts_come_and_go() {
             is_done |= controls.obey(&world, server);
             is_done
         });
-        assert!(
-            is_done && world.census().panics == 0,
-            "seed {seed}: {:?}",
-            world.census()
-        );
+        assert!(is_done && world.census().panics == 0, "seed {seed}: {:?}", world.census());
     }
 }
 
@@ -369,30 +313,16 @@ impl Controls {
 fn a_letter_posted_before_its_ring_is_never_slept_over() {
     for seed in SEEDS {
         let world = World::new(seed, Options::default());
-        let (left, right) = (
-            world.core("left", ip(SERVER)),
-            world.core("right", ip(CLIENT)),
-        );
+        let (left, right) = (world.core("left", ip(SERVER)), world.core("right", ip(CLIENT)));
         let ((to_left, left_seed), (to_right, right_seed)) = (world.bell(), world.bell());
         let (left_bell, right_bell) = (left.attach(left_seed), right.attach(right_seed));
         let (left_mail, right_mail) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         let rounds = 200;
         left_mail.set(1);
-        left.spawn(rally(
-            left_bell,
-            to_right,
-            left_mail.clone(),
-            right_mail.clone(),
-            rounds,
-        ));
+        left.spawn(rally(left_bell, to_right, left_mail.clone(), right_mail.clone(), rounds));
         right.spawn(rally(right_bell, to_left, right_mail, left_mail, rounds));
-        world.run_until(at(ms(10_000)), || {
-            world.census().tasks.values().all(|&count| count == 0)
-        });
-        assert!(
-            world.census().tasks.values().all(|&count| count == 0),
-            "seed {seed} hangs"
-        );
+        world.run_until(at(ms(10_000)), || world.census().tasks.values().all(|&count| count == 0));
+        assert!(world.census().tasks.values().all(|&count| count == 0), "seed {seed} hangs");
     }
 }
 
@@ -429,24 +359,12 @@ fn the_census_counts_what_is_left() {
     reactor.spawn(async move { sleeper.sleep_until(at(ms(1_000))).await });
     world.run_until(at(ms(100)), || false);
     let census = world.census();
-    assert_eq!(
-        (census.streams_open, census.listeners, census.timers),
-        (2, 1, 1),
-        "{census:?}"
-    );
-    assert_eq!(
-        (census.tasks["core"], census.operations_in_flight),
-        (1, 0),
-        "{census:?}"
-    );
+    assert_eq!((census.streams_open, census.listeners, census.timers), (2, 1, 1), "{census:?}");
+    assert_eq!((census.tasks["core"], census.operations_in_flight), (1, 0), "{census:?}");
     kept.borrow_mut().take();
     world.run_idle(at(ms(2_000)));
     let census = world.census();
-    assert_eq!(
-        (census.streams_open, census.listeners, census.timers),
-        (0, 0, 0),
-        "{census:?}"
-    );
+    assert_eq!((census.streams_open, census.listeners, census.timers), (0, 0, 0), "{census:?}");
     assert_eq!(census.tasks["core"], 0);
 }
 
@@ -457,17 +375,9 @@ fn an_operation_dropped_half_way_is_counted_and_ends_its_connection() {
         let (client, server) = pair(&reactor).await.expect("a connection");
         {
             let reading = pin!(client.read(Vec::with_capacity(8)));
-            assert!(
-                reading
-                    .poll(&mut Context::from_waker(Waker::noop()))
-                    .is_pending()
-            );
+            assert!(reading.poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
-        assert!(
-            read_up_to(&server, 1)
-                .await
-                .is_ok_and(|bytes| bytes.is_empty())
-        );
+        assert!(read_up_to(&server, 1).await.is_ok_and(|bytes| bytes.is_empty()));
     });
     assert_eq!(world.census().operations_dropped, 1);
 }
@@ -496,23 +406,13 @@ fn closing_with_unread_bytes_resets_the_peer() {
         let (world, reactor) = small_world(seed, Options::default());
         check(&world, &reactor.clone(), async move {
             let (client, server) = pair(&reactor).await.expect("a connection");
-            client
-                .write_all(b"never read".to_vec())
-                .await
-                .0
-                .expect("there is room");
+            client.write_all(b"never read".to_vec()).await.0.expect("there is room");
             reactor.sleep_until(reactor.now() + ms(10)).await;
             drop(server);
             let (result, _) = client.read(Vec::with_capacity(8)).await;
-            assert_eq!(
-                result.err().map(|it| it.kind()),
-                Some(ErrorKind::ConnectionReset)
-            );
+            assert_eq!(result.err().map(|it| it.kind()), Some(ErrorKind::ConnectionReset));
             let (result, _) = client.write_all(b"x".to_vec()).await;
-            assert_eq!(
-                result.err().map(|it| it.kind()),
-                Some(ErrorKind::BrokenPipe)
-            );
+            assert_eq!(result.err().map(|it| it.kind()), Some(ErrorKind::BrokenPipe));
         });
     }
 }

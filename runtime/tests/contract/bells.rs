@@ -21,19 +21,13 @@ fn has_any(mail: &Mail) -> bool {
 }
 
 fn core(backend: Backend, seed: u64) -> CoreOptions {
-    CoreOptions {
-        backend,
-        seed: Some(seed),
-        ..CoreOptions::default()
-    }
+    CoreOptions { backend, seed: Some(seed), ..CoreOptions::default() }
 }
 
 /// Awaits `task` for at most 60 s: a lost ring is a panic, not a test that hangs.
 async fn in_time(reactor: Reactor, task: impl Future<Output = ()>) {
     let deadline = Deadline::after(reactor.now(), Duration::from_secs(60));
-    local::timeout(&reactor, deadline, task)
-        .await
-        .expect("no ring was lost");
+    local::timeout(&reactor, deadline, task).await.expect("no ring was lost");
 }
 
 /// Takes one letter and posts one, `rounds` times.
@@ -136,10 +130,7 @@ fn a_wait_that_was_dropped_loses_no_ring() {
         // Rung while nobody waits and no core sleeps: nothing to wake, and nothing is left over.
         ringer.ring();
         let soon = Deadline::after(reactor.now(), Duration::from_millis(5));
-        assert_eq!(
-            local::timeout(&reactor, soon, bell.wait(|| false)).await,
-            Err(local::Elapsed)
-        );
+        assert_eq!(local::timeout(&reactor, soon, bell.wait(|| false)).await, Err(local::Elapsed));
     });
 }
 

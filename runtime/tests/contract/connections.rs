@@ -19,18 +19,9 @@ fn shutdown_ends_a_pending_accept_and_refuses_new_peers() {
         settle(&reactor).await;
         listener.shutdown();
         accepting.await.expect("the pending accept fails");
-        listener
-            .accept()
-            .await
-            .err()
-            .expect("the next accept fails");
-        let result = reactor
-            .connect(listener.address(), None, soon(&reactor))
-            .await;
-        assert_eq!(
-            result.err().map(|error| error.kind()),
-            Some(ErrorKind::ConnectionRefused)
-        );
+        listener.accept().await.err().expect("the next accept fails");
+        let result = reactor.connect(listener.address(), None, soon(&reactor)).await;
+        assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
     });
 }
 
@@ -40,10 +31,8 @@ fn a_connection_tells_its_peer_and_its_source_address() {
         let listener = reactor.listen(anywhere(), 16).unwrap();
         assert_ne!(listener.address().port(), 0);
         let source = "127.0.0.9".parse().unwrap();
-        let client = reactor
-            .connect(listener.address(), Some(source), soon(&reactor))
-            .await
-            .unwrap();
+        let client =
+            reactor.connect(listener.address(), Some(source), soon(&reactor)).await.unwrap();
         let (_server, peer) = listener.accept().await.unwrap();
         assert_eq!(peer.ip(), source);
         drop(client);
@@ -58,10 +47,7 @@ fn nobody_listening_is_refused() {
         listener.shutdown();
         drop(listener);
         let result = reactor.connect(address, None, soon(&reactor)).await;
-        assert_eq!(
-            result.err().map(|error| error.kind()),
-            Some(ErrorKind::ConnectionRefused)
-        );
+        assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
     });
 }
 
@@ -91,13 +77,8 @@ fn an_unanswered_connect_ends_at_its_deadline() {
 fn a_passed_deadline_connects_nowhere() {
     on_each(|reactor| async move {
         let listener = reactor.listen(anywhere(), 16).unwrap();
-        let result = reactor
-            .connect(listener.address(), None, Deadline::at(reactor.now()))
-            .await;
-        assert_eq!(
-            result.err().map(|error| error.kind()),
-            Some(ErrorKind::TimedOut)
-        );
+        let result = reactor.connect(listener.address(), None, Deadline::at(reactor.now())).await;
+        assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::TimedOut));
     });
 }
 
@@ -116,10 +97,7 @@ fn several_listeners_share_one_port() {
             });
         }
         for _ in 0..32 {
-            reactor
-                .connect(first.address(), None, soon(&reactor))
-                .await
-                .unwrap();
+            reactor.connect(first.address(), None, soon(&reactor)).await.unwrap();
         }
         while accepted.get() < 32 {
             settle(&reactor).await;

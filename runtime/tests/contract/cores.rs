@@ -33,21 +33,14 @@ fn a_panic_costs_its_task_only() {
             .await;
             panic!("planted");
         });
-        assert!(
-            read_up_to(&client, 1)
-                .await
-                .is_ok_and(|bytes| bytes.is_empty())
-        );
+        assert!(read_up_to(&client, 1).await.is_ok_and(|bytes| bytes.is_empty()));
         assert_eq!(bystander.await, 7);
         assert_eq!(reactor.panics(), 1);
     };
     for &backend in RINGS {
         let has_ended = Rc::new(Cell::new(false));
         let end = has_ended.clone();
-        let options = CoreOptions {
-            backend,
-            ..CoreOptions::default()
-        };
+        let options = CoreOptions { backend, ..CoreOptions::default() };
         let main = |reactor| async move {
             promise(reactor).await;
             end.set(true);
@@ -60,10 +53,7 @@ fn a_panic_costs_its_task_only() {
 #[test]
 fn a_panic_of_the_main_task_ends_run_with_an_error() {
     for &backend in RINGS {
-        let options = CoreOptions {
-            backend,
-            ..CoreOptions::default()
-        };
+        let options = CoreOptions { backend, ..CoreOptions::default() };
         run(options, |_| async { panic!("planted") }).unwrap_err();
     }
 }
@@ -74,11 +64,7 @@ fn same_seed_same_draws() {
         let drawn = |seed| {
             let draws = Rc::new(RefCell::new(Vec::new()));
             let to = draws.clone();
-            let options = CoreOptions {
-                backend,
-                seed: Some(seed),
-                ..CoreOptions::default()
-            };
+            let options = CoreOptions { backend, seed: Some(seed), ..CoreOptions::default() };
             let main = |reactor: Reactor| async move {
                 to.borrow_mut().extend((0..8).map(|_| reactor.draw()));
             };
@@ -96,25 +82,14 @@ fn a_reactor_that_is_not_compiled_in_names_its_feature() {
         if RINGS.contains(&backend) {
             continue;
         }
-        let options = CoreOptions {
-            backend,
-            ..CoreOptions::default()
-        };
+        let options = CoreOptions { backend, ..CoreOptions::default() };
         let error = run(options, |_| async {}).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("cargo feature `{feature}`")),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("cargo feature `{feature}`")), "{error}");
     }
 }
 
 #[test]
 fn a_cpu_that_does_not_exist_is_an_error() {
-    let options = CoreOptions {
-        cpu: Some(100_000),
-        ..CoreOptions::default()
-    };
+    let options = CoreOptions { cpu: Some(100_000), ..CoreOptions::default() };
     run(options, |_| async {}).unwrap_err();
 }

@@ -19,9 +19,7 @@ pub(crate) fn soon(reactor: &Reactor) -> Deadline {
 /// Both ends of a connection.
 pub(crate) async fn pair(reactor: &Reactor) -> io::Result<(Stream, Stream)> {
     let listener = reactor.listen(anywhere(), 16)?;
-    let client = reactor
-        .connect(listener.address(), None, soon(reactor))
-        .await?;
+    let client = reactor.connect(listener.address(), None, soon(reactor)).await?;
     let (server, _) = listener.accept().await?;
     Ok((client, server))
 }

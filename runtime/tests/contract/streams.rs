@@ -119,9 +119,7 @@ fn shutdown_ends_a_pending_read() {
     on_each(|reactor| async move {
         let (client, _server) = pair(&reactor).await.unwrap();
         let reader = client.clone();
-        let reading = beside(&reactor, async move {
-            reader.read(Vec::with_capacity(64)).await.0
-        });
+        let reading = beside(&reactor, async move { reader.read(Vec::with_capacity(64)).await.0 });
         settle(&reactor).await;
         assert!(client.is_busy());
         client.shutdown(Shutdown::Both);
@@ -136,9 +134,8 @@ fn shutdown_ends_a_write_that_waits_for_room() {
     on_each(|reactor| async move {
         let (client, _server) = pair(&reactor).await.unwrap();
         let writer = client.clone();
-        let writing = beside(&reactor, async move {
-            writer.write_all(pattern(LARGE_BYTES)).await.0
-        });
+        let writing =
+            beside(&reactor, async move { writer.write_all(pattern(LARGE_BYTES)).await.0 });
         settle(&reactor).await;
         assert!(client.is_busy());
         client.shutdown(Shutdown::Both);
@@ -152,12 +149,9 @@ fn a_second_operation_of_a_direction_is_answered_busy() {
     on_each(|reactor| async move {
         let (client, server) = pair(&reactor).await.unwrap();
         let (reader, writer) = (client.clone(), client.clone());
-        let reading = beside(&reactor, async move {
-            reader.read(Vec::with_capacity(64)).await.0
-        });
-        let writing = beside(&reactor, async move {
-            writer.write_all(pattern(LARGE_BYTES)).await.0
-        });
+        let reading = beside(&reactor, async move { reader.read(Vec::with_capacity(64)).await.0 });
+        let writing =
+            beside(&reactor, async move { writer.write_all(pattern(LARGE_BYTES)).await.0 });
         settle(&reactor).await;
         let (result, _) = client.read(Vec::with_capacity(64)).await;
         assert_eq!(result.unwrap_err().kind(), ErrorKind::ResourceBusy);
@@ -167,10 +161,7 @@ fn a_second_operation_of_a_direction_is_answered_busy() {
         // The first ones are not disturbed.
         server.write_all(b"here".to_vec()).await.0.unwrap();
         assert_eq!(reading.await.unwrap(), 4);
-        assert_eq!(
-            read_up_to(&server, LARGE_BYTES).await.unwrap(),
-            pattern(LARGE_BYTES)
-        );
+        assert_eq!(read_up_to(&server, LARGE_BYTES).await.unwrap(), pattern(LARGE_BYTES));
         writing.await.unwrap();
         assert!(!client.is_busy());
     });

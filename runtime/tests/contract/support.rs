@@ -39,14 +39,8 @@ where
     F: Future<Output = ()> + 'static,
 {
     for &backend in RINGS {
-        let options = CoreOptions {
-            backend,
-            seed: Some(1),
-            ..CoreOptions::default()
-        };
-        let result = run(options, |reactor| {
-            guarded(reactor.clone(), promise(reactor))
-        });
+        let options = CoreOptions { backend, seed: Some(1), ..CoreOptions::default() };
+        let result = run(options, |reactor| guarded(reactor.clone(), promise(reactor)));
         result.unwrap_or_else(|error| panic!("broken on {backend:?}: {error}"));
     }
 }
@@ -60,32 +54,20 @@ where
     let world = runtime::sim::World::new(seed, options);
     let reactor = world.core("core", "127.0.0.1".parse().expect("an address"));
     let has_ended = local::Event::new();
-    let (task, end) = (
-        guarded(reactor.clone(), promise(reactor.clone())),
-        has_ended.clone(),
-    );
+    let (task, end) = (guarded(reactor.clone(), promise(reactor.clone())), has_ended.clone());
     reactor.spawn(async move {
         task.await;
         end.set();
     });
     let limit = world.now() + LIMIT * 2;
-    assert!(
-        world.run_until(limit, || has_ended.is_set()),
-        "broken in the world of seed {seed}"
-    );
+    assert!(world.run_until(limit, || has_ended.is_set()), "broken in the world of seed {seed}");
     let census = world.census();
-    assert_eq!(
-        (census.panics, census.operations_dropped),
-        (0, 0),
-        "seed {seed}: {census:?}"
-    );
+    assert_eq!((census.panics, census.operations_dropped), (0, 0), "seed {seed}: {census:?}");
 }
 
 async fn guarded(reactor: Reactor, promise: impl Future<Output = ()>) {
     let deadline = Deadline::after(reactor.now(), LIMIT);
-    local::timeout(&reactor, deadline, promise)
-        .await
-        .expect("the promise is kept in time");
+    local::timeout(&reactor, deadline, promise).await.expect("the promise is kept in time");
     assert_eq!(reactor.panics(), 0, "a task panicked");
 }
 
@@ -107,7 +89,5 @@ pub(crate) async fn settle(reactor: &Reactor) {
     for _ in 0..8 {
         reactor.yield_now().await;
     }
-    reactor
-        .sleep_until(reactor.now() + Duration::from_millis(5))
-        .await;
+    reactor.sleep_until(reactor.now() + Duration::from_millis(5)).await;
 }

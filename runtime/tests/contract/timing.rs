@@ -60,10 +60,7 @@ fn timers_are_never_early() {
             quantile(1.0)
         );
         // The grain plus the lateness stated at `sleep_until`; the rest is the machine's load.
-        assert!(
-            quantile(0.0) <= 2_000,
-            "no timer met the stated resolution: {late_us:?}"
-        );
+        assert!(quantile(0.0) <= 2_000, "no timer met the stated resolution: {late_us:?}");
     };
     on_each(lateness);
 }
@@ -73,15 +70,9 @@ fn sleeping_until_the_past_is_over_at_once() {
     on_each(|reactor| async move {
         let start = reactor.now();
         reactor.sleep_until(start).await;
-        reactor
-            .sleep_until(start.before(Duration::from_secs(1)))
-            .await;
+        reactor.sleep_until(start.before(Duration::from_secs(1))).await;
         let sleeping = pin!(reactor.sleep_until(reactor.now() + Duration::from_secs(3600)));
-        assert!(
-            sleeping
-                .poll(&mut Context::from_waker(Waker::noop()))
-                .is_pending()
-        );
+        assert!(sleeping.poll(&mut Context::from_waker(Waker::noop())).is_pending());
     });
 }
 
@@ -144,9 +135,7 @@ fn a_busy_core_still_reads() {
         let (client, server) = pair(&reactor).await.unwrap();
         let is_over = Rc::new(Cell::new(false));
         let (stop, spinning) = (is_over.clone(), reactor.clone());
-        let end = beside(&reactor, async move {
-            Spin::WakeOneself.until(&spinning, &stop).await
-        });
+        let end = beside(&reactor, async move { Spin::WakeOneself.until(&spinning, &stop).await });
         ping_pong(&reactor, client, server, 50).await;
         is_over.set(true);
         end.await;
@@ -161,15 +150,8 @@ async fn ping_pong(reactor: &Reactor, client: Stream, server: Stream, rounds: us
         }
     });
     for _ in 0..rounds {
-        client
-            .write_all(b"ping".to_vec())
-            .await
-            .0
-            .expect("the ping leaves");
-        assert_eq!(
-            read_up_to(&client, 4).await.expect("the pong arrives"),
-            b"ping"
-        );
+        client.write_all(b"ping".to_vec()).await.0.expect("the ping leaves");
+        assert_eq!(read_up_to(&client, 4).await.expect("the pong arrives"), b"ping");
     }
     echo.await;
 }
