@@ -1,4 +1,5 @@
-//! The shipped code in simulated worlds: one thread, virtual time, every run repeatable by its seed.
+//! The shipped code in simulated worlds: one thread, virtual time, every run repeatable by its
+//! seed.
 
 mod checks;
 mod client;

@@ -79,7 +79,8 @@ pub(crate) fn send(to: SocketAddr, method: &str, target: &str, fields: &str, bod
         false => format!("Content-Length: {}\r\n", body.len()),
     };
     let request = format!(
-        "{method} {target} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{fields}{length}\r\n{body}"
+        "{method} {target} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\
+         {fields}{length}\r\n{body}"
     );
     let came = raw(to, request.as_bytes(), Duration::from_secs(5));
     assert!(came.is_closed, "no end of the answer to {target}");
