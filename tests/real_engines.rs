@@ -70,7 +70,7 @@ fn free_port() -> u16 {
 fn get(port: u16, target: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    let head = "Host: hedgerow\r\nAuthorization: Bearer demo\r\nConnection: close\r\n\r\n";
+    let head = "Host: localhost\r\nAuthorization: Bearer demo\r\nConnection: close\r\n\r\n";
     stream.write_all(format!("GET {target} HTTP/1.1\r\n{head}").as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
