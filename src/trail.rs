@@ -9,11 +9,17 @@ use std::time::Duration;
 
 use runtime::Instant;
 
+/// The name of the last span, which waits for the peer.
+const WRITE: &str = "write";
+
 /// When a request left each stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trail {
     /// Its first byte was read.
     pub arrived: Instant,
+    /// Its last byte was there and its turn had come: set by the edge. What lies between is the
+    /// caller's doing, by sending slowly or by pipelining.
+    pub received: Instant,
     /// The gateway let it through.
     pub admitted: Instant,
     /// Its plan was made.
@@ -35,7 +41,7 @@ pub struct Trail {
 impl Trail {
     /// The trail of a request whose first byte was read at `arrived`.
     pub fn new(arrived: Instant) -> Self {
-        Self { arrived, ..Self::default() }
+        Self { arrived, received: arrived, ..Self::default() }
     }
 
     /// From the first byte read to the latest stamp.
@@ -43,9 +49,13 @@ impl Trail {
         self.stamps().into_iter().map(|(_, at)| at.since(self.arrived)).max().unwrap_or_default()
     }
 
-    /// The part of `total` that was spent in this process.
+    /// The time that this process is to blame for: from `received` to the last stage, less
+    /// `upstream`. Neither slow senders nor slow readers are in it, so that no stranger can make
+    /// the limiter believe that a core is congested.
     pub fn own(&self) -> Duration {
-        self.total().saturating_sub(self.upstream)
+        let stages = self.stamps().into_iter().filter(|(name, _)| *name != WRITE);
+        let last = stages.map(|(_, at)| at).max().unwrap_or_default();
+        last.since(self.received).saturating_sub(self.upstream)
     }
 
     /// The stages reached and the time spent in each, in their order.
@@ -66,7 +76,7 @@ impl Trail {
             ("route", self.routed),
             ("engine", self.answered),
             ("merge", self.merged),
-            ("write", self.written),
+            (WRITE, self.written),
         ]
     }
 }
@@ -91,6 +101,17 @@ mod tests {
         assert_eq!(stages, [("gateway", 3), ("cache", 7), ("merge", 1)]);
         assert_eq!(trail.total(), Duration::from_micros(11));
         assert_eq!(trail.own(), Duration::from_micros(7));
+    }
+
+    #[test]
+    fn slow_senders_and_readers_are_not_our_own_time() {
+        let mut trail = Trail::new(at(100));
+        trail.received = at(4_000);
+        trail.admitted = at(4_001);
+        trail.merged = at(4_030);
+        trail.written = at(60_000);
+        assert_eq!(trail.own(), Duration::from_micros(30));
+        assert_eq!(trail.total(), Duration::from_micros(59_900));
     }
 
     #[test]

@@ -25,12 +25,15 @@ use crate::head::Method;
 use crate::ids;
 use crate::model::Refusal;
 use crate::reply::{Content, Reply};
-use crate::trail::Trail;
 use crate::wire::h1::head::{Persistence, RequestHead};
 use crate::wire::h1::intake::{Bounds, Intake, Progress};
 
 /// What an idle connection holds.
 const IDLE_BYTES: usize = 2 * 1024;
+
+/// Room for an answer: ten results take 4 to 8 KiB, and a buffer that grew leaves its size class
+/// and is lost to the pool.
+const ANSWER_BYTES: usize = 16 * 1024;
 
 /// How much of a refused request is read and thrown away, so that its sender gets to read why.
 const LINGER_BYTES_MAX: usize = 64 * 1024;
@@ -48,9 +51,12 @@ pub(super) struct Connection<S> {
     intake: Intake,
     /// Bytes read and not yet used.
     input: Vec<u8>,
-    /// The read ahead, into a buffer of its own.
+    /// The read in flight beside an answer. It has a buffer of its own: what is in `input` may
+    /// already be the next request, which must not wait for more bytes.
     pending: Option<Read>,
-    /// When the first byte of the current request was there.
+    /// When the last bytes were read.
+    read_at: Instant,
+    /// When the first byte of the current request was read.
     arrived: Instant,
 }
 
@@ -59,6 +65,8 @@ struct Exchange {
     call: Call,
     is_head: bool,
     persistence: Persistence,
+    /// When it was whole and its turn had come.
+    received: Instant,
 }
 
 /// How a wait for a peer or an answer ended.
@@ -71,13 +79,31 @@ impl<S: Service> Connection<S> {
     pub(super) fn new(ground: Rc<Ground<S>>, stream: Stream) -> Self {
         let place = ground.sweep.enter(stream.clone());
         let input = Vec::with_capacity(IDLE_BYTES);
-        let (intake, pending, arrived) = (Intake::default(), None, Instant::ZERO);
-        Self { ground, stream, place, intake, input, pending, arrived }
+        Self {
+            ground,
+            stream,
+            place,
+            intake: Intake::default(),
+            input,
+            pending: None,
+            read_at: Instant::ZERO,
+            arrived: Instant::ZERO,
+        }
     }
 
     /// Serves the connection to its end.
     pub(super) async fn run(mut self) {
         while self.turn().await {}
+        self.end().await;
+    }
+
+    /// One connection too many: it is told to come back, unasked, and closed.
+    pub(super) async fn turn_away(mut self) {
+        self.refuse(&Refusal::Overloaded).await;
+        self.end().await;
+    }
+
+    async fn end(&mut self) {
         self.stream.shutdown(Shutdown::Both);
         if let Some(pending) = self.pending.take() {
             drop(pending.await);
@@ -115,21 +141,20 @@ impl<S: Service> Connection<S> {
         let ground = self.ground.clone();
         let limits = ground.service.limits();
         let is_idle = self.input.is_empty() && !self.intake.is_in_body();
-        let now = self.ground.service.reactor().now();
+        let now = ground.service.reactor().now();
         if is_idle {
+            if ground.service.is_draining() {
+                return false;
+            }
             self.settle_down();
             self.place.waits(Wait::Idle, now + limits.idle_timeout);
         } else {
             self.place.waits(Wait::Request, self.arrived + limits.header_timeout);
         }
-        if self.ground.service.is_draining() && is_idle {
-            return false;
-        }
-        let was_empty = is_idle || self.arrived == Instant::ZERO;
         let read = match self.pending.take() {
             Some(pending) => {
                 let (read, ahead) = pending.await;
-                self.input.extend_from_slice(&ahead);
+                self.append(ahead);
                 read
             }
             None => {
@@ -143,9 +168,9 @@ impl<S: Service> Connection<S> {
         };
         match read {
             Ok(count) if count > 0 => {
-                self.ground.service.probe().received_bytes_total.add(count as u64);
-                if was_empty {
-                    self.arrived = self.ground.service.reactor().now();
+                self.has_read(count);
+                if is_idle {
+                    self.arrived = self.read_at;
                 }
                 true
             }
@@ -169,9 +194,22 @@ impl<S: Service> Connection<S> {
         wanted.max(self.input.len()).max(IDLE_BYTES)
     }
 
+    fn has_read(&mut self, count: usize) {
+        self.read_at = self.ground.service.reactor().now();
+        self.ground.service.probe().received_bytes_total.add(count as u64);
+    }
+
+    /// Puts what was read ahead behind what is not yet used.
+    fn append(&mut self, ahead: Vec<u8>) {
+        if self.input.is_empty() {
+            self.input = ahead;
+        } else {
+            self.input.extend_from_slice(&ahead);
+        }
+    }
+
     /// An idle connection gives back what a large request made it take.
     fn settle_down(&mut self) {
-        self.arrived = Instant::ZERO;
         if self.pending.is_some() {
             // The read ahead has a buffer already.
             self.input = Vec::new();
@@ -182,9 +220,9 @@ impl<S: Service> Connection<S> {
 
     /// Waits for the answer and writes it. False: the connection ends.
     async fn answer(&mut self, exchange: Exchange) -> bool {
-        let Exchange { call, is_head, persistence } = exchange;
+        let Exchange { call, is_head, persistence, received } = exchange;
         self.place.waits_for_us();
-        let reply = match call {
+        let mut reply = match call {
             Call::Done(reply) => reply,
             Call::Later(later) => match self.later(later).await {
                 Waited::Got(reply) => reply,
@@ -194,6 +232,9 @@ impl<S: Service> Connection<S> {
                 }
             },
         };
+        if let Some(trail) = &mut reply.trail {
+            trail.received = received;
+        }
         let is_draining = self.ground.service.is_draining();
         let closes = reply.close || is_draining || persistence == Persistence::Closes;
         let tells_keep_alive = persistence == Persistence::StaysIfTold;
@@ -202,8 +243,8 @@ impl<S: Service> Connection<S> {
         if is_sent && closes {
             self.linger().await;
         }
-        // What a pipelining peer sent meanwhile has waited for its turn.
-        self.arrived = self.ground.service.reactor().now();
+        // What a pipelining peer sent meanwhile came with the last read, or just before it.
+        self.arrived = self.read_at;
         is_sent && !closes
     }
 
@@ -230,14 +271,18 @@ impl<S: Service> Connection<S> {
         .await
     }
 
-    /// Reads ahead of the current request, up to one more head.
+    /// Reads ahead of the current request, up to one more head, into a buffer of its own.
     fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<Ahead> {
         let max = self.ground.service.limits().header_bytes_max;
         let pending = match &mut self.pending {
             Some(pending) => pending,
             None if self.input.len() >= max => return Poll::Ready(Ahead::Full),
             None => {
-                let ahead = Vec::with_capacity(IDLE_BYTES);
+                let is_spare = self.input.is_empty() && self.input.capacity() == IDLE_BYTES;
+                let ahead = match is_spare {
+                    true => std::mem::take(&mut self.input),
+                    false => Vec::with_capacity(IDLE_BYTES),
+                };
                 self.pending.insert(Box::pin(self.stream.read(ahead)))
             }
         };
@@ -245,10 +290,10 @@ impl<S: Service> Connection<S> {
             return Poll::Pending;
         };
         self.pending = None;
-        self.input.extend_from_slice(&ahead);
+        self.append(ahead);
         Poll::Ready(match read {
             Ok(count) if count > 0 => {
-                self.ground.service.probe().received_bytes_total.add(count as u64);
+                self.has_read(count);
                 Ahead::More
             }
             _ => Ahead::PeerGone,
@@ -287,11 +332,13 @@ impl<S: Service> Connection<S> {
     }
 
     /// Tells the peer why its bytes are refused, and closes.
+    ///
+    /// Such a reply has no trail: how long a stranger took to send half a request says nothing
+    /// about us, and must not reach the limiter.
     async fn refuse(&mut self, refusal: &Refusal) {
         let reply = Reply::refused(refusal, self.ground.request_id(), None);
-        let trail = Trail::new(self.arrived);
         let ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
-        if self.respond(Reply { trail: Some(trail), ..reply }, ending).await {
+        if self.respond(reply, ending).await {
             self.linger().await;
         }
     }
@@ -304,17 +351,17 @@ impl<S: Service> Connection<S> {
         self.place.waits(Wait::Lingering, now + LINGER_MAX);
         let mut seen = 0;
         while seen < LINGER_BYTES_MAX && !self.place.is_overdue() {
-            let read = match self.pending.take() {
-                Some(pending) => pending.await.0,
+            let (read, mut thrown_away) = match self.pending.take() {
+                Some(pending) => pending.await,
                 None => {
-                    let mut input = std::mem::take(&mut self.input);
-                    input.clear();
-                    input.reserve(IDLE_BYTES);
-                    let (read, input) = self.stream.read(input).await;
-                    self.input = input;
-                    read
+                    let mut room = std::mem::take(&mut self.input);
+                    room.clear();
+                    room.reserve(IDLE_BYTES);
+                    self.stream.read(room).await
                 }
             };
+            thrown_away.clear();
+            self.input = thrown_away;
             match read {
                 Ok(count) if count > 0 => seen += count,
                 _ => return,
@@ -337,26 +384,29 @@ fn exchange<S: Service>(
     arrived: Instant,
 ) -> Exchange {
     let head = &request.head;
+    let received = ground.service.reactor().now();
+    let request_id = || {
+        let own = head.headers.get("x-request-id").and_then(ids::echoable);
+        own.map_or_else(|| ground.request_id(), str::to_owned)
+    };
     let call = match route(head) {
         Route::Search(endpoint) => {
             let service = ground.service.clone();
-            let buffer = ground.buffers.take(0);
+            let buffer = ground.buffers.take(ANSWER_BYTES);
             let called = catch_unwind(AssertUnwindSafe(|| {
                 service.call(endpoint, head, body, arrived, buffer)
             }));
             called.unwrap_or_else(|_| Call::Done(ground.panicked()))
         }
         Route::Options(allow) => {
-            let reply = Reply::new(204, Content::Nothing, Vec::new(), ground.request_id());
+            let reply = Reply::new(204, Content::Nothing, Vec::new(), request_id());
             Call::Done(Reply { allow: Some(allow), ..reply })
         }
         Route::Refused(refusal) => {
-            let own = head.headers.get("x-request-id").and_then(ids::echoable);
-            let request_id = own.map_or_else(|| ground.request_id(), str::to_owned);
-            let reply = Reply::refused_into(ground.buffers.take(0), &refusal, request_id, None);
-            Call::Done(reply)
+            let buffer = ground.buffers.take(0);
+            Call::Done(Reply::refused_into(buffer, &refusal, request_id(), None))
         }
     };
     let is_head = head.method == Method::Head;
-    Exchange { call, is_head, persistence: request.persistence }
+    Exchange { call, is_head, persistence: request.persistence, received }
 }

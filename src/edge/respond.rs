@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use crate::model::{CacheReport, CacheStatus, RateState};
-use crate::problem::retry_after_s;
+use crate::problem::{retry_after_s, whole_seconds};
 use crate::reply::{Content, Reply};
 use crate::trail::Trail;
 
@@ -102,13 +102,13 @@ pub(super) fn encode(
 }
 
 fn write_rate(rate: RateState, out: &mut Vec<u8>) {
-    let reset_s = up_to_seconds(rate.full_in);
+    let reset_s = whole_seconds(rate.full_in);
     for (name, value) in [
         ("\r\nX-RateLimit-Limit: ", u64::from(rate.burst)),
         ("\r\nX-RateLimit-Remaining: ", u64::from(rate.remaining)),
         ("\r\nX-RateLimit-Reset: ", reset_s),
         ("\r\nRateLimit-Policy: \"default\";q=", u64::from(rate.burst)),
-        (";w=", up_to_seconds(rate.window).max(1)),
+        (";w=", whole_seconds(rate.window).max(1)),
         ("\r\nRateLimit: \"default\";r=", u64::from(rate.remaining)),
         (";t=", reset_s),
     ] {
@@ -118,24 +118,31 @@ fn write_rate(rate: RateState, out: &mut Vec<u8>) {
 }
 
 fn write_cache(cache: CacheReport, out: &mut Vec<u8>) {
-    let (status, has_ttl): (&[u8], bool) = match cache.status {
-        CacheStatus::Hit => (b"hit", true),
-        CacheStatus::Stale => (b"hit", false),
-        CacheStatus::Coalesced => (b"fwd=miss; collapsed", false),
-        CacheStatus::Miss => (b"fwd=miss; stored", true),
-        CacheStatus::Bypass => (b"fwd=request; stored", true),
+    let status: &[u8] = match cache.status {
+        CacheStatus::Hit => b"hit",
+        // How long ago it ceased to be fresh is not known here, so no lifetime is given.
+        CacheStatus::Stale => b"hit; detail=stale",
+        CacheStatus::Coalesced => b"fwd=miss; collapsed",
+        CacheStatus::Miss => b"fwd=miss",
+        CacheStatus::Bypass => b"fwd=request",
     };
     out.extend_from_slice(b"\r\nCache-Status: hedgerow; ");
     out.extend_from_slice(status);
+    let is_made = matches!(cache.status, CacheStatus::Miss | CacheStatus::Bypass);
+    // An answer of an engine that forbids keeping it has no lifetime.
+    let has_ttl = cache.status == CacheStatus::Hit || (is_made && !cache.ttl.is_zero());
+    if has_ttl && is_made {
+        out.extend_from_slice(b"; stored");
+    }
     if has_ttl {
         out.extend_from_slice(b"; ttl=");
         number(cache.ttl.as_secs(), out);
-    } else if cache.status == CacheStatus::Stale {
-        // RFC 9211 §2.4: how long ago it ceased to be fresh, as a negative lifetime.
-        out.extend_from_slice(b"; ttl=-1; detail=stale");
     }
-    out.extend_from_slice(b"\r\nAge: ");
-    number(cache.age.as_secs(), out);
+    if matches!(cache.status, CacheStatus::Hit | CacheStatus::Stale) {
+        // RFC 9111 §5.1: the field says that the answer was not made for this request.
+        out.extend_from_slice(b"\r\nAge: ");
+        number(cache.age.as_secs(), out);
+    }
     out.extend_from_slice(b"\r\nX-Cache: ");
     out.extend_from_slice(cache.status.name().as_bytes());
 }
@@ -151,11 +158,6 @@ fn write_timing(trail: &Trail, out: &mut Vec<u8>) {
         out.extend_from_slice(b";dur=");
         milliseconds(span, out);
     }
-}
-
-/// Whole seconds, rounded up.
-fn up_to_seconds(span: Duration) -> u64 {
-    span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
 /// Milliseconds with three decimals.
@@ -267,6 +269,22 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn what_the_cache_did_is_told_by_rfc_9211() {
+        let check = |status, ttl_s, expected: &str| {
+            let (age, ttl) = (Duration::from_secs(3), Duration::from_secs(ttl_s));
+            let cache = Some(CacheReport { status, age, ttl });
+            let text = encoded(&Reply { cache, ..reply() }, PLAIN);
+            let lines = format!("\r\nCache-Status: hedgerow; {expected}");
+            assert!(text.contains(&lines), "{lines} in {text}");
+        };
+        check(CacheStatus::Stale, 0, "hit; detail=stale\r\nAge: 3\r\nX-Cache: stale\r\n");
+        check(CacheStatus::Coalesced, 9, "fwd=miss; collapsed\r\nX-Cache: coalesced\r\n");
+        check(CacheStatus::Miss, 9, "fwd=miss; stored; ttl=9\r\nX-Cache: miss\r\n");
+        check(CacheStatus::Miss, 0, "fwd=miss\r\nX-Cache: miss\r\n");
+        check(CacheStatus::Bypass, 9, "fwd=request; stored; ttl=9\r\nX-Cache: bypass\r\n");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub enum Route {
 /// The route of a request.
 pub fn route(head: &Head<'_>) -> Route {
     if head.method == Method::Connect {
+        // Its target is a host and port: no path to look for, and no tunnel to be had here.
         return Route::Refused(Refusal::MethodNotAllowed(SEARCH_METHODS));
     }
     let endpoint = match head.path {
@@ -63,6 +64,7 @@ mod tests {
             check(method, "/search/fast", refused.clone());
         }
         check("OPTIONS", "/search/lite", Route::Options(SEARCH_METHODS));
+        check("CONNECT", "x:443", refused);
         check("OPTIONS", "*", Route::Options(SEARCH_METHODS));
     }
 

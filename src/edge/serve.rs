@@ -1,16 +1,16 @@
 //! The accept loop of one listener on one core, and the drain.
 
-use std::net::Shutdown;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use runtime::buf::BufPool;
 use runtime::gate::Gate;
-use runtime::{Instant, Listener, Stream};
+use runtime::{Instant, Listener};
 
 use super::Service;
 use super::connection::Connection;
-use super::respond::{self, DateCache, Ending};
+use super::respond::DateCache;
 use super::sweep::{SWEEP_EVERY, Sweep};
 use crate::ids;
 use crate::model::Refusal;
@@ -18,6 +18,9 @@ use crate::reply::Reply;
 
 /// How long accepting pauses after an error: descriptors come back when connections end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Surplus connections that are told so at one time; those beyond are closed without a word.
+const TURNED_AWAY_MAX: usize = 256;
 
 /// Free buffers kept per size class and listener.
 const BUFFERS_BYTES_MAX: usize = 1 << 20;
@@ -28,6 +31,7 @@ pub(super) struct Ground<S> {
     pub(super) sweep: Rc<Sweep>,
     pub(super) buffers: BufPool,
     pub(super) dates: DateCache,
+    turned_away: Cell<usize>,
 }
 
 impl<S: Service> Ground<S> {
@@ -55,6 +59,7 @@ pub async fn serve<S: Service>(service: Rc<S>, listener: Listener) {
         sweep: Rc::default(),
         buffers: BufPool::new(BUFFERS_BYTES_MAX),
         dates: DateCache::default(),
+        turned_away: Cell::new(0),
     });
     let gate = Gate::new();
     let reactor = service.reactor().clone();
@@ -94,18 +99,20 @@ async fn accept<S: Service>(ground: Rc<Ground<S>>, listener: Listener, gate: Gat
         probe.accepted_total.increment();
         let has_room =
             probe.connections_open.get() < service.limits().connections_per_core_max as u64;
-        let open = Open::new(&ground);
-        let ground = ground.clone();
+        let connection = Connection::new(ground.clone(), stream);
         if has_room {
+            let open = Open::new(&ground);
             reactor.spawn(async move {
-                Connection::new(ground, stream).run().await;
+                connection.run().await;
                 drop((open, pass));
             });
-        } else {
-            probe.surplus_total.increment();
+            continue;
+        }
+        probe.surplus_total.increment();
+        if let Some(turned) = TurnedAway::enter(&ground) {
             reactor.spawn(async move {
-                turn_away(&ground, stream).await;
-                drop((open, pass));
+                connection.turn_away().await;
+                drop((turned, pass));
             });
         }
     }
@@ -127,14 +134,22 @@ impl<S: Service> Drop for Open<S> {
     }
 }
 
-/// One connection too many: it is told to come back, unasked, and closed.
-async fn turn_away<S: Service>(ground: &Ground<S>, stream: Stream) {
-    let reply = Reply::refused(&Refusal::Overloaded, ground.request_id(), None);
-    let ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
-    let mut out = Vec::new();
-    let unix = ground.service.reactor().unix_time();
-    respond::encode(&reply, ending, unix, &ground.dates, &mut out);
-    // What fits into an empty socket's buffer is written at once; a peer that left is no loss.
-    let _ = stream.write_all(out).await;
-    stream.shutdown(Shutdown::Write);
+/// Counts a surplus connection until dropped. It is not one of the open ones: a flood of them must
+/// not take the place of connections that would be served.
+struct TurnedAway<S>(Rc<Ground<S>>);
+
+impl<S> TurnedAway<S> {
+    fn enter(ground: &Rc<Ground<S>>) -> Option<Self> {
+        let count = ground.turned_away.get();
+        (count < TURNED_AWAY_MAX).then(|| {
+            ground.turned_away.set(count + 1);
+            Self(ground.clone())
+        })
+    }
+}
+
+impl<S> Drop for TurnedAway<S> {
+    fn drop(&mut self) {
+        self.0.turned_away.set(self.0.turned_away.get() - 1);
+    }
 }

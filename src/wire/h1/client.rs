@@ -2,6 +2,7 @@
 
 use runtime::Stream;
 
+use super::is_value;
 pub use super::response::Response;
 use super::response::{Fault, Progress, Reader};
 use crate::model::Verdict;
@@ -25,16 +26,21 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
-/// The request's bytes.
+/// The request's bytes. Controls are left out of everything but the body: a key with a line's end
+/// in it (read from a file, say) must not begin a field or a request of its own.
 pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(512 + request.target.len() + request.body.len());
-    for part in [request.method, " ", request.target, " HTTP/1.1\r\nHost: ", request.host, "\r\n"] {
-        bytes.extend_from_slice(part.as_bytes());
-    }
+    put(request.method, &mut bytes);
+    bytes.push(b' ');
+    put(request.target, &mut bytes);
+    bytes.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+    put(request.host, &mut bytes);
+    bytes.extend_from_slice(b"\r\n");
     for (name, value) in request.headers {
-        for part in [name.as_str(), ": ", value.as_str(), "\r\n"] {
-            bytes.extend_from_slice(part.as_bytes());
-        }
+        put(name, &mut bytes);
+        bytes.extend_from_slice(b": ");
+        put(value, &mut bytes);
+        bytes.extend_from_slice(b"\r\n");
     }
     if request.method != "GET" || !request.body.is_empty() {
         let length = format!("Content-Length: {}\r\n", request.body.len());
@@ -43,6 +49,10 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     bytes.extend_from_slice(b"\r\n");
     bytes.extend_from_slice(request.body);
     bytes
+}
+
+fn put(text: &str, bytes: &mut Vec<u8>) {
+    bytes.extend(text.bytes().filter(|byte| is_value(*byte)));
 }
 
 /// Why an exchange gave no response.
@@ -118,6 +128,16 @@ pub async fn exchange(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_field_can_begin_another() {
+        let headers = [("X-Key".to_owned(), "secret\r\nX-Evil: 1\n".to_owned())];
+        let (target, body) = ("/s HTTP/1.1\r\n\r\nGET /", &b""[..]);
+        let request = Request { method: "GET", target, host: "h", headers: &headers, body };
+        let text = String::from_utf8(encode(&request)).expect("text");
+        assert_eq!(text.matches("\r\n").count(), 4, "{text}");
+        assert!(text.contains("X-Key: secretX-Evil: 1\r\n"), "{text}");
+    }
 
     #[test]
     fn a_request_is_framed_by_its_length() {

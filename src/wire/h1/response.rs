@@ -7,6 +7,7 @@
 use std::io::Read as _;
 
 use super::chunks::{ChunkFault, Chunks};
+use super::scan::{Found, Scan};
 use super::{decimal, lists};
 
 const HEAD_BYTES_MAX: usize = 32 * 1024;
@@ -65,6 +66,7 @@ struct Head {
 /// The reader of one response.
 pub struct Reader {
     body_bytes_max: usize,
+    scan: Scan,
     head: Option<Head>,
     body: Vec<u8>,
     interim: usize,
@@ -73,7 +75,7 @@ pub struct Reader {
 impl Reader {
     /// For a response whose body, encoded and decoded, has at most `body_bytes_max` bytes.
     pub fn new(body_bytes_max: usize) -> Self {
-        Self { body_bytes_max, head: None, body: Vec::new(), interim: 0 }
+        Self { body_bytes_max, scan: Scan::default(), head: None, body: Vec::new(), interim: 0 }
     }
 
     /// Takes what it understands from the front of `input`.
@@ -82,10 +84,15 @@ impl Reader {
     /// The first fault; the connection is of no use afterwards.
     pub fn advance(&mut self, input: &mut Vec<u8>) -> Result<Progress, Fault> {
         while self.head.is_none() {
-            let Some((head, used)) = parse_head(input)? else {
-                return Ok(Progress::NeedMore);
+            let head_bytes = match self.scan.advance(input) {
+                Found::End(end) if end <= HEAD_BYTES_MAX => end,
+                Found::NeedMore if input.len() <= HEAD_BYTES_MAX => return Ok(Progress::NeedMore),
+                Found::End(_) | Found::NeedMore => return Err(Fault::TooLarge),
+                Found::Fault(_) => return Err(Fault::Malformed("the head is not HTTP/1.x")),
             };
-            input.drain(..used);
+            let head = parse_head(input.get(..head_bytes).unwrap_or_default())?;
+            input.drain(..head_bytes);
+            self.scan = Scan::default();
             if head.status >= 200 {
                 self.head = Some(head);
             } else {
@@ -163,18 +170,15 @@ fn value<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-fn parse_head(input: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
+/// Parses a whole head, whose lines all end with CRLF.
+fn parse_head(bytes: &[u8]) -> Result<Head, Fault> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut fields);
-    let used = match parsed.parse(input) {
-        Ok(httparse::Status::Complete(used)) => used,
-        Ok(httparse::Status::Partial) if input.len() > HEAD_BYTES_MAX => {
-            return Err(Fault::TooLarge);
-        }
-        Ok(httparse::Status::Partial) => return Ok(None),
+    match parsed.parse(bytes) {
+        Ok(httparse::Status::Complete(used)) if used == bytes.len() => {}
         Err(httparse::Error::TooManyHeaders) => return Err(Fault::TooLarge),
-        Err(_) => return Err(Fault::Malformed("the head is not HTTP/1.x")),
-    };
+        _ => return Err(Fault::Malformed("the head is not HTTP/1.x")),
+    }
     let status = parsed.code.unwrap_or_default();
     let headers: Vec<(String, String)> = parsed
         .headers
@@ -194,7 +198,7 @@ fn parse_head(input: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
         _ => says("keep-alive"),
     };
     let is_kept_alive = is_kept_alive && !matches!(framing, Framing::UntilClose);
-    Ok(Some((Head { status, headers, framing, is_kept_alive }, used)))
+    Ok(Head { status, headers, framing, is_kept_alive })
 }
 
 /// RFC 9112 §6.3, stricter: a length and a coding together, or two lengths, are refused.
@@ -224,14 +228,19 @@ fn framing(status: u16, headers: &[(String, String)]) -> Result<Framing, Fault> 
     }
 }
 
+/// One gzip member and nothing after it: an engine has no reason to send more, and what follows a
+/// member could be anything.
 fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, Fault> {
     let mut decoded = Vec::new();
-    let mut decoder = flate2::read::MultiGzDecoder::new(body).take(bytes_max as u64 + 1);
+    let mut decoder = flate2::bufread::GzDecoder::new(body).take(bytes_max as u64 + 1);
     if decoder.read_to_end(&mut decoded).is_err() {
         return Err(Fault::Malformed("the body is not the gzip it is said to be"));
     }
     if decoded.len() > bytes_max {
         return Err(Fault::TooLarge);
+    }
+    if !decoder.into_inner().into_inner().is_empty() {
+        return Err(Fault::Malformed("bytes follow the gzip body"));
     }
     Ok(decoded)
 }
@@ -283,9 +292,9 @@ mod tests {
     #[test]
     fn lengths_chunks_and_empty_bodies_leave_a_connection_reusable() {
         check(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello", true);
-        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        let chunked = format!("{head}3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n");
-        check(chunked.as_bytes(), b"hello", true);
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                        3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+        check(chunked, b"hello", true);
         check(b"HTTP/1.1 204 None\r\n\r\n", b"", true);
         check(b"HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", b"x", true);
     }
@@ -340,6 +349,10 @@ mod tests {
         assert!(matches!(feed(&[&with(&whole[..whole.len() - 3])]), Err(Fault::Malformed(_))));
         assert!(matches!(feed(&[&with(b"\x1f\x8b\x08\x00garbage")]), Err(Fault::Malformed(_))));
         assert_eq!(feed(&[&with(&gzip(&vec![0; BODY_MAX + 1]))]), Err(Fault::TooLarge));
+        for after in [gzip(b"more"), b"garbage".to_vec()] {
+            let two = [gzip(b"hello"), after].concat();
+            assert!(matches!(feed(&[&with(&two)]), Err(Fault::Malformed(_))));
+        }
     }
 
     #[test]
