@@ -479,7 +479,10 @@ impl Service for Shard {
             return;
         };
         let own = trail.own();
-        self.observe_own(own);
+        // A refusal at the door costs next to nothing and says nothing of a queue.
+        if trail.admitted != Instant::ZERO {
+            self.observe_own(own);
+        }
         self.metrics.borrow_mut().request(reply, sent.is_complete, trail.total(), own);
     }
 }
