@@ -122,7 +122,7 @@ fn begin(
     let mut account = Account { key: admitted.key, endpoint, class: None };
     let body = if head.method == Method::Post { body } else { b"" };
     let plan = match shard.compiler.compile(endpoint, head, body) {
-        Ok(plan) => Rc::new(plan),
+        Ok(plan) => plan,
         Err(refusal) => {
             let rate = Some(admitted.rate);
             let reply = Reply::refused_into(buffer, &refusal, request_id, rate);

@@ -14,6 +14,9 @@ mod normalise;
 mod operators;
 mod key;
 mod classify;
+mod memo;
+
+use std::rc::Rc;
 
 use crate::address::is_within;
 use crate::config::settings::Settings;
@@ -22,6 +25,7 @@ use crate::model::{Endpoint, FieldError, Plan, Refusal};
 
 use classify::Classifier;
 use fields::Errors;
+use memo::Memo;
 use values::Served;
 use wanted::Wanted;
 
@@ -29,6 +33,7 @@ use wanted::Wanted;
 pub struct Compiler {
     engines: Vec<Served>,
     classifier: Classifier,
+    memo: Memo,
 }
 
 /// A request as this stage sees it: bytes and the four headers that carry fields.
@@ -41,6 +46,13 @@ struct Asked<'a> {
     cache_control: Vec<&'a [u8]>,
 }
 
+impl Asked<'_> {
+    /// Whether nothing but the query string says what is asked.
+    fn is_steered_by_query_alone(&self) -> bool {
+        !self.is_post && self.deadline_ms.is_none() && self.cache_control.is_empty()
+    }
+}
+
 impl Compiler {
     /// Takes the engines' names and builds the word tables (about 10 ms).
     pub fn new(settings: &Settings) -> Self {
@@ -49,11 +61,11 @@ impl Compiler {
             .iter()
             .map(|engine| Served { name: engine.name.clone(), endpoints: engine.endpoints })
             .collect();
-        Self { engines, classifier: Classifier::new() }
+        Self { engines, classifier: Classifier::new(), memo: Memo::new() }
     }
 
     /// Makes the plan of a search: the fields come from the query string, or from the JSON body of
-    /// a POST.
+    /// a POST. A query string seen lately is not compiled again.
     ///
     /// # Errors
     /// `UnsupportedMediaType` for a POST that is not JSON, `Invalid` with every wrong field.
@@ -62,18 +74,24 @@ impl Compiler {
         endpoint: Endpoint,
         head: &Head<'_>,
         body: &[u8],
-    ) -> Result<Plan, Refusal> {
-        self.compile_asked(
-            endpoint,
-            &Asked {
-                is_post: head.method == Method::Post,
-                query: head.query,
-                body,
-                content_type: head.headers.get("content-type"),
-                deadline_ms: head.headers.get("x-deadline-ms"),
-                cache_control: head.headers.all("cache-control").collect(),
-            },
-        )
+    ) -> Result<Rc<Plan>, Refusal> {
+        let asked = Asked {
+            is_post: head.method == Method::Post,
+            query: head.query,
+            body,
+            content_type: head.headers.get("content-type"),
+            deadline_ms: head.headers.get("x-deadline-ms"),
+            cache_control: head.headers.all("cache-control").collect(),
+        };
+        if !asked.is_steered_by_query_alone() {
+            return self.compile_asked(endpoint, &asked).map(Rc::new);
+        }
+        if let Some(plan) = self.memo.get(endpoint, asked.query) {
+            return Ok(plan);
+        }
+        let plan = Rc::new(self.compile_asked(endpoint, &asked)?);
+        self.memo.keep(endpoint, asked.query, &plan);
+        Ok(plan)
     }
 
     fn compile_asked(&self, endpoint: Endpoint, asked: &Asked<'_>) -> Result<Plan, Refusal> {

@@ -1,13 +1,14 @@
 //! The compiler as the spine sees it: whole requests in, plans or refusals out.
 
 use super::*;
+use crate::head::{Field, Headers};
 use crate::model::{CacheMode, EngineId, SafeSearch, TimeRange};
 use std::time::Duration;
 
 fn compiler() -> Compiler {
     let engines =
         ["alpha", "beta"].map(|name| Served { name: name.into(), endpoints: [true, true] }).into();
-    Compiler { engines, classifier: Classifier::new() }
+    Compiler { engines, classifier: Classifier::new(), memo: Memo::new() }
 }
 
 fn get(endpoint: Endpoint, query: &str) -> Result<Plan, Refusal> {
@@ -264,4 +265,26 @@ fn unknown_fields_are_named_but_not_without_end() {
     let many: Vec<String> = (0..100).map(|n| format!("f{n}=1")).collect();
     let plan = get(Endpoint::Fast, &format!("q=x&{}", many.join("&"))).unwrap();
     assert_eq!(plan.warnings.len(), 17);
+}
+
+#[test]
+fn the_same_bytes_are_compiled_once_and_only_where_nothing_else_steers() {
+    let compiler = compiler();
+    let compile = |endpoint, query: &'static [u8], fields: &[Field<'_>]| {
+        let head = Head {
+            method: Method::Get,
+            path: "/search/fast",
+            query,
+            headers: Headers::new(fields),
+            host: b"x",
+        };
+        compiler.compile(endpoint, &head, b"").expect("a right request")
+    };
+    let first = compile(Endpoint::Fast, b"q=rust", &[]);
+    assert!(Rc::ptr_eq(&first, &compile(Endpoint::Fast, b"q=rust", &[])));
+    assert_ne!(first.key, compile(Endpoint::Lite, b"q=rust", &[]).key);
+    let fields = [Field { name: "X-Deadline-Ms", value: b"100" }];
+    let hurried = compile(Endpoint::Fast, b"q=rust", &fields);
+    assert_eq!((first.timeout, hurried.timeout), (None, Some(Duration::from_millis(100))));
+    assert!(Rc::ptr_eq(&first, &compile(Endpoint::Fast, b"q=rust", &[])));
 }
