@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
+use glommio::{GlommioError, LocalExecutor, LocalExecutorBuilder, Placement, ReactorErrorKind};
 
 use super::{Core, Reactor};
 use crate::linux::memlock;
@@ -28,7 +28,7 @@ where
     M: FnOnce(crate::Reactor) -> F,
     F: Future<Output = ()> + 'static,
 {
-    let executor = build(entries)?;
+    let executor = memlock::patiently(|| build(entries))?;
     let core = Rc::new(Core {
         generator: Generator::new(seed),
         panics: Cell::new(0),
@@ -74,5 +74,31 @@ fn build(entries: u32) -> io::Result<LocalExecutor> {
         .io_memory(IO_MEMORY_BYTES)
         .preempt_timer(PREEMPT_EVERY)
         .make();
-    executor.map_err(|error| memlock::explain(error.into()))
+    executor.map_err(explain)
+}
+
+/// glommio looks at the limit itself, before it asks the kernel, and for root too.
+fn explain(error: GlommioError<()>) -> io::Error {
+    if let GlommioError::ReactorError(ReactorErrorKind::MemLockLimit(limit, least)) = error {
+        let text = format!(
+            "locked memory is short for glommio (RLIMIT_MEMLOCK is {} KiB, it wants {} KiB): set \
+             LimitMEMLOCK=infinity",
+            limit / 1024,
+            least / 1024
+        );
+        return io::Error::new(io::ErrorKind::OutOfMemory, text);
+    }
+    error.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_limit_says_what_to_change() {
+        let kind = ReactorErrorKind::MemLockLimit(256 << 10, 512 << 10);
+        let text = explain(GlommioError::ReactorError(kind)).to_string();
+        assert!(text.contains("is 256 KiB") && text.contains("LimitMEMLOCK"), "{text}");
+    }
 }

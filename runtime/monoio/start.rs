@@ -20,7 +20,7 @@ where
     M: FnOnce(crate::Reactor) -> F,
     F: Future<Output = ()> + 'static,
 {
-    let mut runtime = build(entries)?;
+    let mut runtime = memlock::patiently(|| build(entries))?;
     let core = Rc::new(Core::new(seed));
     let reactor = Reactor(core.clone());
     let host = Main { core: core.clone(), has_panicked: Rc::default() };
@@ -83,7 +83,7 @@ fn build(entries: u32) -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
             _ => break,
         }
     }
-    result.map_err(memlock::explain)
+    result
 }
 
 fn build_with(entries: u32, flags: Flags) -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {

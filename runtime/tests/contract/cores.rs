@@ -4,12 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
+use std::thread;
 
 use runtime::{Backend, CoreOptions, Reactor, run};
 
 use crate::net::{pair, read_up_to};
-use crate::support::{RINGS, beside, settle};
+use crate::support::{RINGS, beside, guarded, settle};
 
 #[test]
 fn a_panic_costs_its_task_only() {
@@ -92,4 +95,41 @@ fn a_reactor_that_is_not_compiled_in_names_its_feature() {
 fn a_cpu_that_does_not_exist_is_an_error() {
     let options = CoreOptions { cpu: Some(100_000), ..CoreOptions::default() };
     run(options, |_| async {}).unwrap_err();
+}
+
+#[test]
+fn two_cores_of_4096_entries_run_side_by_side() {
+    for &backend in RINGS {
+        let rings = Arc::new(AtomicUsize::new(0));
+        let one_core = || {
+            let options = CoreOptions { backend, entries: 4_096, ..CoreOptions::default() };
+            let rings = rings.clone();
+            let main = |reactor: Reactor| async move {
+                rings.fetch_add(1, Ordering::AcqRel);
+                // Only once both are there did they fit into the limit together.
+                let both = async {
+                    while rings.load(Ordering::Acquire) < 2 {
+                        settle(&reactor).await;
+                    }
+                };
+                guarded(reactor.clone(), both).await;
+            };
+            run(options, main).unwrap();
+        };
+        thread::scope(|scope| {
+            scope.spawn(one_core);
+            one_core();
+        });
+    }
+}
+
+#[test]
+fn the_entries_of_a_ring_are_bounded() {
+    for &backend in RINGS {
+        let with =
+            |entries| run(CoreOptions { backend, entries, ..CoreOptions::default() }, |_| async {});
+        with(0).unwrap();
+        let error = with(100_000).unwrap_err();
+        assert!(error.to_string().contains("32768"), "{error}");
+    }
 }

@@ -65,7 +65,8 @@ where
     assert_eq!((census.panics, census.operations_dropped), (0, 0), "seed {seed}: {census:?}");
 }
 
-async fn guarded(reactor: Reactor, promise: impl Future<Output = ()>) {
+/// Awaits `promise` for a limited time; no task may panic meanwhile.
+pub(crate) async fn guarded(reactor: Reactor, promise: impl Future<Output = ()>) {
     let deadline = Deadline::after(reactor.now(), LIMIT);
     local::timeout(&reactor, deadline, promise).await.expect("the promise is kept in time");
     assert_eq!(reactor.panics(), 0, "a task panicked");
