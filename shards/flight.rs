@@ -2,7 +2,7 @@
 //!
 //! A table and nothing else. The leader of a flight is known by its `FlightId`; the value a flight
 //! carries is what its waiters share (a handle to wait on, or the answer itself). If the leader
-//! dies it *abandons* the flight, and the first waiter to `claim` it leads in its place, under a
+//! dies it *abandons* the flight, and the first to `begin` it again leads in its place, under a
 //! new id: exactly one takes over, nobody is stranded, and whatever the dead leader's remains still
 //! do to the flight has no effect. A waiter that leaves takes nobody with it.
 //!
@@ -26,7 +26,7 @@ pub struct FlightId {
 pub enum Begin {
     /// Make the answer, then `settle`; or `abandon`.
     Lead(FlightId),
-    /// Wait for it; then `leave` or, once it is abandoned, `claim`.
+    /// Wait for it, then `leave`; once it is abandoned, `begin` again.
     Joined(FlightId),
     /// Neither: there are as many flights, or waiters of this one, as may be.
     Full,
@@ -77,7 +77,7 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
         is_led
     }
 
-    /// The leader is gone without an answer: the flight is there to be claimed, or ends if nobody
+    /// The leader is gone without an answer: the flight is there to be led anew, or ends if nobody
     /// waits. False if `id` does not lead it.
     pub fn abandon(&mut self, id: FlightId) -> bool {
         let waiters = self.led(id).map(|flight| {
@@ -89,20 +89,6 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
         }
         self.check_in_debug();
         waiters.is_some()
-    }
-
-    /// A waiter takes over an abandoned flight, under the id given, and waits no more; none if the
-    /// flight has a leader or ended.
-    pub fn claim(&mut self, id: FlightId) -> Option<FlightId> {
-        let flight = self.flights.get_mut(&id.flight)?;
-        if flight.has_leader || flight.waiters == 0 {
-            return None;
-        }
-        flight.waiters -= 1;
-        flight.begin_term();
-        let id = FlightId { flight: id.flight, term: flight.term };
-        self.check_in_debug();
-        Some(id)
     }
 
     /// A waiter waits no more. An abandoned flight ends with its last waiter.
@@ -121,6 +107,12 @@ impl<K: Ord + Clone, V: Clone> Flights<K, V> {
     pub fn publish(&mut self, id: FlightId, value: V) -> bool {
         let flight = self.led(id);
         flight.map(|flight| flight.value = Some(value)).is_some()
+    }
+
+    /// Whether `id` leads its flight still.
+    pub fn leads(&self, id: FlightId) -> bool {
+        let flight = self.flights.get(&id.flight);
+        flight.is_some_and(|flight| flight.has_leader && flight.term == id.term)
     }
 
     /// The value the flight carries, for leader and waiters alike.
@@ -261,34 +253,26 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_flight_is_claimed_by_exactly_one_waiter() {
+    fn exactly_one_takes_over_an_abandoned_flight() {
         let mut table = Table::new();
         let dead = lead(&mut table, 1);
         let waiter = join(&mut table, 1);
         join(&mut table, 1);
-        assert_eq!(table.claim(waiter), None, "the leader lives");
+        assert!(table.leads(dead));
         assert!(table.abandon(dead));
-        let heir = table.claim(waiter).unwrap();
-        assert_eq!(table.claim(waiter), None, "claimed already");
-        check(&table, 1, 1);
+        assert!(!table.leads(dead));
+        let heir = lead(&mut table, 1);
+        assert_ne!(heir, dead);
+        table.leave(waiter);
+        join(&mut table, 1);
+        check(&table, 1, 2);
+        assert!(table.leads(heir) && !table.leads(dead));
         assert!(!table.settle(dead));
         assert!(!table.abandon(dead));
         assert!(!table.publish(dead, "late"));
         assert_eq!(table.value(heir), None);
         assert!(table.settle(heir));
-        assert_eq!(table.claim(waiter), None, "ended");
-    }
-
-    #[test]
-    fn whoever_meets_an_abandoned_flight_first_leads_it() {
-        let mut table = Table::new();
-        let dead = lead(&mut table, 1);
-        let waiter = join(&mut table, 1);
-        table.abandon(dead);
-        let heir = lead(&mut table, 1);
-        assert_ne!(heir, dead);
-        assert_eq!(table.claim(waiter), None);
-        check(&table, 1, 1);
+        assert!(!table.leads(heir));
     }
 
     #[test]
@@ -321,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        /// Callers begin, die, claim, leave and settle at random; each key has at most one leader,
+        /// Callers begin, die, begin again, leave and settle at random; each key has at most one leader,
         /// and once everybody is done nothing is left.
         #[test]
         fn there_is_one_leader_and_nobody_is_stranded(
@@ -350,11 +334,15 @@ mod tests {
                         table.leave(id);
                     }
                     4 if !waiters.is_empty() => {
-                        let at = pick.index(waiters.len());
-                        let (key, id) = waiters[at];
-                        if let Some(id) = table.claim(id) {
-                            leaders.push((key, id));
-                            waiters.swap_remove(at);
+                        let (key, id) = waiters[pick.index(waiters.len())];
+                        let is_abandoned = !leaders.iter().any(|(led, _)| *led == key);
+                        match table.begin(key, 8) {
+                            Begin::Lead(heir) => {
+                                prop_assert!(is_abandoned);
+                                leaders.push((key, heir));
+                            }
+                            Begin::Joined(_) => table.leave(id),
+                            Begin::Full => prop_assert!(false, "there is room"),
                         }
                     }
                     _ => {}

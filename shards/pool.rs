@@ -62,6 +62,20 @@ impl<C> Pool<C> {
         expired
     }
 
+    /// Takes out the connections that `keep` refuses, to be closed; the others stay as old as they
+    /// are.
+    pub fn remove_unless(&mut self, mut keep: impl FnMut(&C) -> bool) -> Vec<C> {
+        let mut removed = Vec::new();
+        for _ in 0..self.idle.len() {
+            match self.idle.pop_front() {
+                Some(idle) if keep(&idle.connection) => self.idle.push_back(idle),
+                gone => removed.extend(gone.map(|idle| idle.connection)),
+            }
+        }
+        self.check_in_debug();
+        removed
+    }
+
     /// How many connections are idle.
     pub fn idle(&self) -> usize {
         self.idle.len()
@@ -117,6 +131,14 @@ mod tests {
         assert_eq!(pool.give(at(0), 4), Some(4));
         assert_eq!(pool.idle(), 3);
         assert_eq!(Pool::new(0, Duration::from_secs(1)).give(at(0), 5), Some(5));
+    }
+
+    #[test]
+    fn looking_through_it_makes_no_connection_younger() {
+        let mut pool = pool(&[(0, 1), (1, 2), (2, 3)]);
+        assert_eq!(pool.remove_unless(|connection| *connection != 2), [2]);
+        assert_eq!(pool.expire(at(10)), [1]);
+        assert_eq!(pool.idle(), 1);
     }
 
     proptest! {

@@ -1,15 +1,19 @@
 //! From settings to a running instance: one pinned thread, one reactor, one shard per core, and the
 //! control thread beside them.
 
+mod cores;
+
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::mpsc::Receiver;
 
 use runtime::{BellSeed, CoreOptions, Reactor, Ringer};
 use shards::mesh::{self, Post};
+
+use cores::Cores;
 
 use crate::config::Settings;
 use crate::control::{self, dns};
@@ -50,7 +54,7 @@ pub enum BootError {
 /// A running instance.
 pub struct Instance {
     commons: Arc<Commons>,
-    cores: Vec<JoinHandle<io::Result<()>>>,
+    cores: Cores,
     control: control::Handle,
 }
 
@@ -82,39 +86,31 @@ pub fn start(settings: Settings) -> Result<Instance, BootError> {
     let warm_cores = Arc::new(AtomicUsize::new(0));
     let (started, starts) = std::sync::mpsc::channel();
     let posts = mesh::mesh(cores, LANE_CAPACITY);
-    let mut threads = Vec::with_capacity(cores);
-    for (index, (post, (_, bell))) in posts.into_iter().zip(bells).enumerate() {
-        let seed = CoreSeed {
-            index,
-            commons: commons.clone(),
-            post,
-            ringers: ringers.clone(),
-            bell,
-            published: published[index].clone(),
-            warm_cores: warm_cores.clone(),
-            started: started.clone(),
-        };
-        let thread = std::thread::Builder::new().name(format!("core-{index}"));
-        let thread = thread.spawn(move || seed.run());
-        threads.push(thread.map_err(|error| BootError::System("thread", error))?);
-    }
+    let mut running = Cores::new();
+    let seeds = posts.into_iter().zip(bells).enumerate().map(|(index, (post, (_, bell)))| {
+        let published = published[index].clone();
+        let (commons, warm_cores) = (commons.clone(), warm_cores.clone());
+        let (ringers, started) = (ringers.clone(), started.clone());
+        CoreSeed { index, commons, post, ringers, bell, published, warm_cores, started }
+    });
+    let seeds: Vec<CoreSeed> = seeds.collect();
     drop(started);
-    for _ in 0..cores {
-        match starts.recv() {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(error),
-            Err(_) => {
-                let failed = threads.into_iter().enumerate().find(|(_, core)| core.is_finished());
-                let (index, why) = failed.map_or((0, "no reason given".into()), |(index, core)| {
-                    (index, ended(core.join()))
-                });
-                return Err(BootError::Core(index, why));
-            }
+    let inputs = control::Inputs { commons: commons.clone(), published, warm_cores };
+    let control = seeds
+        .into_iter()
+        .try_for_each(|seed| running.start(move || seed.run()))
+        .map_err(|error| BootError::System("thread", error))
+        .and_then(|()| all_listen(&starts, cores, &mut running))
+        .and_then(|()| control::start(inputs).map_err(|error| BootError::System("admin", error)));
+    match control {
+        Ok(control) => Ok(Instance { commons, cores: running, control }),
+        Err(error) => {
+            // Those that listen already must not serve on for nobody.
+            commons.is_draining.store(true, Ordering::Relaxed);
+            while running.next_end().is_some() {}
+            Err(error)
         }
     }
-    let inputs = control::Inputs { commons: commons.clone(), published, warm_cores };
-    let control = control::start(inputs).map_err(|error| BootError::System("admin", error))?;
-    Ok(Instance { commons, cores: threads, control })
 }
 
 impl Instance {
@@ -127,14 +123,20 @@ impl Instance {
     ///
     /// # Errors
     /// A core that ended before the drain began.
-    pub fn wait(self) -> Result<(), BootError> {
+    pub fn wait(mut self) -> Result<(), BootError> {
         let mut result = Ok(());
-        for (index, core) in self.cores.into_iter().enumerate() {
-            let joined = core.join();
-            if !matches!(joined, Ok(Ok(()))) && result.is_ok() {
-                result = Err(BootError::Core(index, ended(joined)));
-                // The others must not serve on as if nothing had happened.
-                self.commons.is_draining.store(true, Ordering::Relaxed);
+        while let Some((index, ended)) = self.cores.next_end() {
+            let is_draining = self.commons.is_draining.load(Ordering::Relaxed);
+            let why = match ended {
+                Ok(()) if is_draining => continue,
+                Ok(()) => "without being asked to".to_owned(),
+                Err(why) => why,
+            };
+            tracing::error!(core = index, why, "a core ended; the others drain");
+            // The others must not serve on as if nothing had happened.
+            self.commons.is_draining.store(true, Ordering::Relaxed);
+            if result.is_ok() {
+                result = Err(BootError::Core(index, why));
             }
         }
         self.control.stop();
@@ -142,12 +144,24 @@ impl Instance {
     }
 }
 
-fn ended(joined: std::thread::Result<io::Result<()>>) -> String {
-    match joined {
-        Ok(Ok(())) => "without being asked to".to_owned(),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "a panic outside any request (see the log)".to_owned(),
+/// Waits until every core listens.
+fn all_listen(
+    starts: &Receiver<Result<(), BootError>>,
+    cores: usize,
+    running: &mut Cores,
+) -> Result<(), BootError> {
+    for _ in 0..cores {
+        match starts.recv() {
+            Ok(started) => started?,
+            // Every sender is gone: some core ended before it could say why.
+            Err(_) => {
+                let (index, ended) = running.next_end().unwrap_or((0, Ok(())));
+                let why = ended.err().unwrap_or_else(|| "no reason given".to_owned());
+                return Err(BootError::Core(index, why));
+            }
+        }
     }
+    Ok(())
 }
 
 /// What a core's thread starts from.
@@ -191,8 +205,13 @@ impl CoreSeed {
         let bell = reactor.attach(self.bell);
         let shard = Shard::new(reactor, self.commons, self.post, self.ringers);
         begin(&shard, bell, self.published);
-        upkeep::warm(&shard).await;
-        self.warm_cores.fetch_add(1, Ordering::Release);
+        // Who comes before the pools are warm is served all the same: `/readyz` speaks to
+        // balancers, and a listener that does not accept lets callers wait without a deadline.
+        let (warming, warm_cores) = (shard.clone(), self.warm_cores);
+        shard.reactor.spawn(async move {
+            upkeep::warm(&warming).await;
+            warm_cores.fetch_add(1, Ordering::Release);
+        });
         shard::serve(shard, listeners).await;
     }
 }

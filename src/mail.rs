@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use runtime::Bell;
 use shards::CoreId;
+use shards::flight::FlightId;
 
 use crate::cache::Stored;
-use crate::cache::lease::Reply as Word;
+use crate::cache::lease::{Asker, Word};
 use crate::model::Key;
 use crate::shard::Shard;
-use crate::shipped::{Shipped, ShippedPage};
+use crate::shipped::Shipped;
 
 /// One letter between two cores.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub enum Letter {
     Gossip(Gossip),
 }
 
-/// The lease of one key, between a core that wants the answer and the key's home core.
+/// The lease of one key, between a flight that wants the answer and the key's home core.
 ///
 /// ```text
 /// asker ── Ask ──▶ home         asker ◀── Granted | Queued | Found ── home
@@ -32,17 +33,11 @@ pub enum Letter {
 #[derive(Debug)]
 pub enum Lease {
     /// "Who makes this answer?" To the home core.
-    Ask(Key),
-    /// "You do." From the home core.
-    Granted(Key),
-    /// "Another core does; its answer will follow." From the home core.
-    Queued(Key),
-    /// "Here is what came of it." From the home core.
-    Answer(Key, Shipped),
-    /// "I have it in L1." From the home core.
-    Found(Key, ShippedPage),
+    Ask(Key, FlightId),
+    /// The home core's word to the flight that asked.
+    Word(Key, FlightId, Word),
     /// "I am done with it." From the holder to the home core.
-    Done(Key, Shipped),
+    Done(Key, FlightId, Shipped),
 }
 
 /// What one core has in flight to each engine, indexed by engine: absolute, so that a lost letter
@@ -55,41 +50,31 @@ pub struct Gossip {
 
 /// What this core does on receipt of `letter` from core `from`.
 pub fn receive(shard: &Shard, from: CoreId, letter: Letter) {
-    let flights = shard.cache.flights();
     match letter {
         Letter::Gossip(gossip) => shard.hear_in_flight(from, gossip.in_flight),
-        Letter::Lease(Lease::Ask(key)) => shard.answer_lease(from, key),
-        Letter::Lease(Lease::Granted(key)) => {
-            if !flights.tell(key, Word::Granted) {
-                // Whoever asked is gone: the next may have it.
-                shard.done_with(key, &Shipped::Abandoned);
-            }
+        Letter::Lease(Lease::Ask(key, flight)) => {
+            shard.answer_lease(Asker { core: from, flight }, key);
         }
-        Letter::Lease(Lease::Queued(key)) => {
-            flights.tell(key, Word::Queued);
-        }
-        Letter::Lease(Lease::Answer(key, shipped)) => {
-            flights.tell(key, Word::Answer(shipped));
-        }
-        Letter::Lease(Lease::Found(key, page)) => {
-            flights.tell(key, Word::Found(page));
-        }
-        Letter::Lease(Lease::Done(key, shipped)) => {
+        Letter::Lease(Lease::Word(key, flight, word)) => shard.hear(key, flight, word),
+        Letter::Lease(Lease::Done(key, flight, shipped)) => {
             if let Shipped::Page(page) = &shipped
                 && page.is_kept
             {
                 shard.cache.keep(key, Stored::shipped(page));
             }
-            shard.lease_done(key, from, &shipped);
+            shard.lease_done(key, Asker { core: from, flight }, &shipped);
         }
     }
 }
 
-/// Reads this core's mail until the process ends: at most `LETTERS_PER_TURN` before others run.
+/// Reads this core's mail until the process ends: at most `LETTERS_PER_TURN` before others run. A
+/// letter that cannot be read without a panic is lost, and only that one.
 pub async fn read(shard: Rc<Shard>, mut bell: Bell) {
     loop {
         bell.wait(|| shard.post().has_mail()).await;
-        shard.post().drain(LETTERS_PER_TURN, |from, letter| receive(&shard, from, letter));
+        shard.post().drain(LETTERS_PER_TURN, |from, letter| {
+            shard.guarded(|| receive(&shard, from, letter));
+        });
         if shard.post().has_mail() {
             shard.reactor.yield_now().await;
         }

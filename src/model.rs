@@ -361,6 +361,11 @@ impl Page {
         self.results.get(..end).unwrap_or_default()
     }
 
+    /// A copy whose bytes belong to nobody else: no reference count is shared across cores.
+    pub fn detached(&self) -> Self {
+        Self { results: Bytes::copy_from_slice(&self.results), ends: self.ends.clone() }
+    }
+
     /// How many results there are.
     pub fn count(&self) -> usize {
         self.ends.len()
@@ -389,10 +394,21 @@ pub struct Made {
     pub made_at: Instant,
     /// Until when it is fresh.
     pub fresh_until: Instant,
-    /// The time for which the engines are to blame.
-    pub upstream: Duration,
+    /// How its making went.
+    pub making: Making,
     /// How the first caller of this core came by it: made, or had from another core.
     pub origin: Origin,
+}
+
+/// When the making of a page passed its stages; zero for a page that was only fetched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Making {
+    /// Its first leg was chosen.
+    pub routed: Instant,
+    /// A valid answer was there.
+    pub answered: Instant,
+    /// The time for which the engines are to blame.
+    pub upstream: Duration,
 }
 
 /// Where a flight's page came from.

@@ -13,9 +13,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use runtime::{Deadline, Instant, local};
+use shards::flight::FlightId;
 
 use crate::answer::{self, AnswerParts};
-use crate::cache::lease::Reply as Word;
+use crate::cache::lease::{Asker as LeaseAsker, Word};
 use crate::cache::{Consulted, Lead, Stored, Waiter};
 use crate::config::settings::EngineRole;
 use crate::edge::{Call, Head};
@@ -25,8 +26,8 @@ use crate::ids;
 use crate::mail::{LEASE_REPLY_MAX, Lease, Letter};
 use crate::merge;
 use crate::model::{
-    Account, CacheMode, CacheReport, CacheStatus, Endpoint, EngineId, Key, LegReport, Made, Origin,
-    Outcome, Page, Plan, RateState, Refusal, Role, Unmade,
+    Account, CacheMode, CacheReport, CacheStatus, Endpoint, EngineId, Key, LegReport, Made, Making,
+    Origin, Outcome, Page, Plan, RateState, Refusal, Role, Unmade,
 };
 use crate::reply::{Content, Reply};
 use crate::router::{self, Eligibility, Nobody};
@@ -34,8 +35,11 @@ use crate::shard::{Pass, Probes, Shard};
 use crate::shipped::{Shipped, ShippedPage};
 use crate::trail::Trail;
 
-/// Below this, a caller whose flight failed does not begin another.
-const TRY_AGAIN_MIN: Duration = Duration::from_millis(60);
+/// How often a caller whose flight failed for a reason of its own begins or joins another.
+const TRIES_MORE: u32 = 2;
+
+/// After a refresh that failed, the stale answer is served for this long before the next.
+const REFRESH_REST: Duration = Duration::from_secs(1);
 
 /// How long before its deadline a core stops waiting for another core's answer, to make its own.
 const OWN_CALL_RESERVE: Duration = Duration::from_millis(250);
@@ -84,14 +88,11 @@ pub fn call(
         Consulted::Joined(waiter) => {
             Call::Later(Box::pin(wait(shard.clone(), asker, waiter, CacheStatus::Coalesced)))
         }
-        Consulted::Lead(_, _) if !shard.has_time(&asker.plan, asker.deadline.left(now)) => {
+        Consulted::Lead(_, _) if !has_time(shard, &asker, now) => {
             Call::Done(refuse(asker, &Refusal::DeadlineExceeded))
         }
         Consulted::Lead(lead, waiter) => {
-            let status = match asker.plan.cache {
-                CacheMode::NoCache => CacheStatus::Bypass,
-                _ => CacheStatus::Miss,
-            };
+            let status = led(&asker.plan);
             start_fill(shard, &asker, lead);
             Call::Later(Box::pin(wait(shard.clone(), asker, waiter, status)))
         }
@@ -149,22 +150,46 @@ fn request_id(shard: &Shard, head: &Head<'_>) -> String {
     }
 }
 
+/// The status of an answer that was made for the one who asked.
+fn led(plan: &Plan) -> CacheStatus {
+    match plan.cache {
+        CacheMode::NoCache => CacheStatus::Bypass,
+        CacheMode::Default | CacheMode::OnlyIfCached => CacheStatus::Miss,
+    }
+}
+
+/// Whether an answer made for `asker` alone could still be in time.
+fn has_time(shard: &Shard, asker: &Asker, now: Instant) -> bool {
+    let left = asker.deadline.left(now).saturating_sub(shard.settings.deadline.merge_reserve);
+    shard.has_time(&asker.plan, left)
+}
+
 /// Waits for a flight, for as long as the caller may. A flight that ended for a reason of its own
-/// is begun anew by whoever consults first.
+/// is begun anew by whoever consults first, `TRIES_MORE` times.
 async fn wait(
     shard: Rc<Shard>,
-    mut asker: Asker,
+    asker: Asker,
     mut waiter: Waiter,
     mut status: CacheStatus,
 ) -> Reply {
+    let mut tries_left = TRIES_MORE;
     loop {
         let outcome = local::timeout(&shard.reactor, asker.deadline, waiter.outcome()).await;
         let now = shard.reactor.now();
-        let may_try_again = asker.deadline.left(now) > TRY_AGAIN_MIN;
+        let may_try_again = tries_left > 0 && has_time(&shard, &asker, now);
+        tries_left = tries_left.saturating_sub(1);
         match outcome {
             Err(_elapsed) => {
                 waiter.out_of_time();
                 return refuse(asker, &Refusal::DeadlineExceeded);
+            }
+            // Who wants no cached answer does not get another core's either.
+            Ok(Outcome::Page(made))
+                if made.origin == Origin::OtherCache && asker.plan.cache == CacheMode::NoCache =>
+            {
+                if !may_try_again {
+                    return refuse(asker, &Refusal::DeadlineExceeded);
+                }
             }
             Ok(Outcome::Page(made)) => return made_answer(&shard, asker, status, &made),
             Ok(Outcome::Refused(unmade)) => {
@@ -176,14 +201,22 @@ async fn wait(
             Ok(Outcome::Abandoned) => return refuse(asker, &Refusal::DeadlineExceeded),
         }
         match shard.cache.consult(&asker.plan, now) {
-            Consulted::Hit(stored) | Consulted::Stale(stored, _) => {
-                asker.trail.answered = now;
-                asker.trail.upstream = now.since(asker.trail.consulted);
-                return stored_answer(&shard, asker, CacheStatus::Coalesced, &stored);
+            Consulted::Hit(stored) => {
+                return kept_meanwhile(&shard, asker, CacheStatus::Coalesced, &stored);
             }
-            Consulted::Joined(next) => waiter = next,
+            Consulted::Stale(stored, refresh) => {
+                if let Some(lead) = refresh {
+                    shard.metrics.borrow_mut().refresh();
+                    start_fill(&shard, &asker, lead);
+                }
+                return kept_meanwhile(&shard, asker, CacheStatus::Stale, &stored);
+            }
+            Consulted::Joined(next) => {
+                status = CacheStatus::Coalesced;
+                waiter = next;
+            }
             Consulted::Lead(lead, next) => {
-                status = CacheStatus::Miss;
+                status = led(&asker.plan);
                 start_fill(&shard, &asker, lead);
                 waiter = next;
             }
@@ -192,6 +225,19 @@ async fn wait(
             }
         }
     }
+}
+
+/// The answer from a page that came into L1 while `asker` waited for another flight.
+fn kept_meanwhile(
+    shard: &Rc<Shard>,
+    mut asker: Asker,
+    status: CacheStatus,
+    stored: &Stored,
+) -> Reply {
+    let now = shard.reactor.now();
+    asker.trail.answered = now;
+    asker.trail.upstream = now.since(asker.trail.consulted);
+    stored_answer(shard, asker, status, stored)
 }
 
 /// Begins the task that makes the answer. It has the whole of the time that its asker's request
@@ -228,6 +274,9 @@ async fn fill(shard: Rc<Shard>, plan: Rc<Plan>, lead: Lead, deadline: Deadline) 
 /// Ends a flight with what was made, here or elsewhere.
 fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped, origin: Origin) {
     let key = lead.key();
+    if lead.is_refresh() && !matches!(shipped, Shipped::Page(_)) {
+        shard.cache.flights().rest(key, shard.reactor.now() + REFRESH_REST);
+    }
     match shipped {
         Shipped::Page(shipped) => {
             let page = Rc::new(shipped.page);
@@ -238,8 +287,8 @@ fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped, origin: Origin) {
                 shard.cache.keep(key, Stored { page, made_at, fresh_until, usable_until });
             }
             let (legs, made_at) = (shipped.legs, shipped.made_at);
-            let (fresh_until, upstream) = (shipped.fresh_until, shipped.upstream);
-            let made = Made { page, legs, made_at, fresh_until, upstream, origin };
+            let (fresh_until, making) = (shipped.fresh_until, shipped.making);
+            let made = Made { page, legs, made_at, fresh_until, making, origin };
             lead.settle(Outcome::Page(Rc::new(made)));
         }
         Shipped::Refused(refusal, legs) => {
@@ -258,20 +307,24 @@ async fn make(
 ) -> Result<ShippedPage, (Refusal, Vec<LegReport>)> {
     let route = RouteOf { shard, plan };
     let first = route.first(deadline).map_err(|refusal| (refusal, Vec::new()))?;
+    let routed = shard.reactor.now();
     let asked = ask::ask(shard.ground(), &route, first, plan, deadline, cancelled).await;
     let answer = asked.answer.map_err(|refusal| (refusal, asked.legs.clone()))?;
+    let answered = shard.reactor.now();
     let is_kept = shard.engines[answer.engine.index()].settings().cacheable;
     let page = merge::merge(plan, &[answer], &shard.names, &shard.weights);
     let made_at = shard.reactor.now();
     let life = shard.settings.search.classes[plan.class.index()];
+    // What may not be kept is never fresh for anybody else.
+    let (fresh, usable) = if is_kept { (life.fresh, life.usable) } else { Default::default() };
     Ok(ShippedPage {
         page,
         legs: asked.legs,
         made_at,
-        fresh_until: made_at + life.fresh,
-        usable_until: made_at + life.usable,
+        fresh_until: made_at + fresh,
+        usable_until: made_at + usable,
         is_kept,
-        upstream: asked.upstream,
+        making: Making { routed, answered, upstream: asked.upstream },
     })
 }
 
@@ -288,10 +341,11 @@ impl RouteOf<'_> {
     /// No time is left for any, or none may be asked.
     fn first(&self, deadline: Deadline) -> Result<Chosen, Refusal> {
         let now = self.shard.reactor.now();
-        let field = self.shard.field(self.plan, now, Probes::Allowed);
+        let left = deadline.left(now);
+        let field = self.shard.field(self.plan, now, left, Probes::Allowed);
         let chance = self.shard.chance();
         let settings = &self.shard.settings.router;
-        match router::first(&field.candidates, settings, deadline.left(now), chance) {
+        match router::first(&field.candidates, settings, left, chance) {
             Ok(best) => {
                 self.shard.metrics.borrow_mut().chosen(best.engine);
                 let role = match best.is_open_for {
@@ -311,7 +365,7 @@ impl RouteOf<'_> {
 impl ask::Route for RouteOf<'_> {
     fn next(&self, asked: &[EngineId], left: Duration) -> Option<Chosen> {
         let now = self.shard.reactor.now();
-        let field = self.shard.field(self.plan, now, Probes::Refused);
+        let field = self.shard.field(self.plan, now, left, Probes::Refused);
         let settings = &self.shard.settings.router;
         let best = router::next(&field.candidates, settings, left, asked, self.shard.chance())?;
         let role = match best.role {
@@ -340,6 +394,7 @@ enum Turn {
 struct Holding {
     shard: Rc<Shard>,
     key: Key,
+    flight: FlightId,
     is_held: bool,
 }
 
@@ -347,7 +402,7 @@ impl Holding {
     fn release(&mut self, shipped: &Shipped) {
         if self.is_held {
             self.is_held = false;
-            self.shard.done_with(self.key, shipped);
+            self.shard.done_with(self.key, self.flight, shipped);
         }
     }
 }
@@ -362,24 +417,24 @@ impl Drop for Holding {
 /// `LEASE_REPLY_MAX`, or a holder that is still at it when our own call must begin, is not waited
 /// for: the worst is one call too many.
 async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) -> Turn {
-    let key = lead.key();
-    let mine = |is_held| Turn::Mine(Holding { shard: shard.clone(), key, is_held });
+    let (key, flight) = (lead.key(), lead.id());
+    let mine = |is_held| Turn::Mine(Holding { shard: shard.clone(), key, flight, is_held });
     if shard.cores() == 1 || plan.cache == CacheMode::NoCache {
         return mine(false);
     }
     let home = shard.home(key);
     let mut patience = Deadline::after(shard.reactor.now(), LEASE_REPLY_MAX).earlier(deadline);
     if home == shard.me() {
-        if shard.lease_here(key, home) {
+        if shard.lease_here(key, LeaseAsker { core: home, flight }) {
             return mine(true);
         }
         patience = deadline.less(OWN_CALL_RESERVE);
-    } else if !shard.send(home, Letter::Lease(Lease::Ask(key))) {
+    } else if !shard.send(home, Letter::Lease(Lease::Ask(key, flight))) {
         return mine(false);
     }
     let cancelled = lead.cancelled();
     loop {
-        let word = local::select2(lead.lease_reply(), cancelled.wait());
+        let word = local::select2(lead.lease_word(), cancelled.wait());
         match local::timeout(&shard.reactor, patience, word).await {
             Ok(local::Either::Left(Word::Granted)) => return mine(true),
             Ok(local::Either::Left(Word::Queued)) => patience = deadline.less(OWN_CALL_RESERVE),
@@ -425,15 +480,21 @@ fn made_answer(shard: &Rc<Shard>, mut asker: Asker, status: CacheStatus, made: &
         _ => status,
     };
     let (age, ttl) = (now.since(made.made_at), made.fresh_until.since(now));
-    asker.trail.answered = made.made_at;
     asker.trail.merged = now;
     // What a flight's first caller waited for the engines is not our time; nor is, for those who
     // joined, the whole of their wait.
-    asker.trail.upstream = match status {
-        CacheStatus::Coalesced => now.since(asker.trail.consulted),
-        CacheStatus::Hit => Duration::ZERO,
-        _ => made.upstream,
-    };
+    match status {
+        CacheStatus::Coalesced => {
+            asker.trail.answered = made.made_at;
+            asker.trail.upstream = now.since(asker.trail.consulted);
+        }
+        CacheStatus::Hit => {}
+        _ => {
+            asker.trail.routed = made.making.routed;
+            asker.trail.answered = made.making.answered;
+            asker.trail.upstream = made.making.upstream;
+        }
+    }
     let is_own = matches!(status, CacheStatus::Miss | CacheStatus::Bypass);
     let legs: &[LegReport] = if is_own { &made.legs } else { &[] };
     respond(shard, asker, CacheReport { status, age, ttl }, &made.page, legs)

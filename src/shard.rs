@@ -11,12 +11,13 @@ use arc_swap::ArcSwap;
 use runtime::{Instant, Reactor, Ringer};
 use shards::breaker::Admission;
 use shards::budget::Budget;
+use shards::flight::FlightId;
 use shards::limiter::Limiter;
 use shards::mesh::Post;
 use shards::{CoreId, Lane, placement};
 
 use crate::cache::Cache;
-use crate::cache::lease::{Ledger, Verdict as LeaseVerdict};
+use crate::cache::lease::{Asker, Ledger, Verdict as LeaseVerdict, Word};
 use crate::compiler::Compiler;
 use crate::config::Settings;
 use crate::config::settings::Limits;
@@ -31,7 +32,7 @@ use crate::metrics::{EdgeCounts, Gauges, Published, ShardMetrics};
 use crate::model::{Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal};
 use crate::reply::Reply;
 use crate::router::{self, Candidate, Chance, Eligibility};
-use crate::shipped::{Shipped, ShippedPage};
+use crate::shipped::Shipped;
 
 /// Flights of one core at most: the limiter's own maximum, so that it decides and not this.
 const FLIGHTS_MAX: usize = 8_192;
@@ -101,6 +102,7 @@ pub struct Shard {
     probe: Probe,
     heard_in_flight: RefCell<Vec<Vec<u32>>>,
     lateness_max: Cell<Duration>,
+    panics: Cell<u64>,
     /// A fault planted by a test: losers' connections go back to the pool.
     #[cfg(feature = "sim")]
     pub is_poisoned: Cell<bool>,
@@ -147,6 +149,7 @@ impl Shard {
             probe: Probe::default(),
             heard_in_flight: RefCell::new(vec![Vec::new(); cores]),
             lateness_max: Cell::new(Duration::ZERO),
+            panics: Cell::new(0),
             #[cfg(feature = "sim")]
             is_poisoned: Cell::new(false),
             reactor,
@@ -205,73 +208,77 @@ impl Shard {
     }
 
     /// Leases `key`, whose home this core is, to `asker`; false: it waits for another.
-    pub fn lease_here(&self, key: Key, asker: CoreId) -> bool {
+    pub fn lease_here(&self, key: Key, asker: Asker) -> bool {
         let now = self.reactor.now();
-        let expires = now + self.settings.deadline.total + LEASE_GRACE;
-        self.ledger.ask(key, asker, now, expires) == LeaseVerdict::Granted
+        self.ledger.ask(key, asker, now, self.lease_expires(now)) == LeaseVerdict::Granted
+    }
+
+    /// When a lease granted at `now` is anybody's again.
+    fn lease_expires(&self, now: Instant) -> Instant {
+        now + self.settings.deadline.total + LEASE_GRACE
     }
 
     /// As the home core: `asker` wants the answer of `key`.
-    pub fn answer_lease(&self, asker: CoreId, key: Key) {
-        use crate::cache::lease::Reply as Word;
+    pub fn answer_lease(&self, asker: Asker, key: Key) {
         let now = self.reactor.now();
-        if let Some(stored) = self.cache.fresh(key, now) {
-            let page = ShippedPage {
-                page: (*stored.page).clone(),
-                legs: Vec::new(),
-                made_at: stored.made_at,
-                fresh_until: stored.fresh_until,
-                usable_until: stored.usable_until,
-                is_kept: true,
-                upstream: Duration::ZERO,
-            };
-            return self.tell(asker, key, Word::Found(page.detached()));
-        }
-        let word = if self.lease_here(key, asker) { Word::Granted } else { Word::Queued };
+        let word = match self.cache.fresh(key, now) {
+            Some(stored) => Word::Found(stored.for_another_core()),
+            None if self.lease_here(key, asker) => Word::Granted,
+            None => Word::Queued,
+        };
         self.tell(asker, key, word);
     }
 
-    /// The holder of a lease on this core is done: its home core is told.
-    pub fn done_with(&self, key: Key, shipped: &Shipped) {
+    /// A flight of this core that asked for a lease is done with `key`: its home core is told.
+    pub fn done_with(&self, key: Key, flight: FlightId, shipped: &Shipped) {
         let home = self.home(key);
         if home == self.me() {
-            self.lease_done(key, home, shipped);
+            self.lease_done(key, Asker { core: home, flight }, shipped);
         } else {
-            self.send(home, Letter::Lease(Lease::Done(key, shipped.detached())));
+            self.send(home, Letter::Lease(Lease::Done(key, flight, shipped.detached())));
         }
     }
 
     /// As the home core: `holder` is done with `key`; whoever waits is told.
-    pub fn lease_done(&self, key: Key, holder: CoreId, shipped: &Shipped) {
-        if matches!(shipped, Shipped::Abandoned) {
-            let expires = self.reactor.now() + self.settings.deadline.total + LEASE_GRACE;
-            if let Some(next) = self.ledger.abandoned(key, holder, expires) {
-                self.tell(next, key, crate::cache::lease::Reply::Granted);
+    pub fn lease_done(&self, key: Key, holder: Asker, shipped: &Shipped) {
+        let waiting = match shipped {
+            Shipped::Page(_) => self.ledger.answered(key, holder),
+            Shipped::Refused(..) => self.ledger.refused(key, holder),
+            Shipped::Abandoned => {
+                let expires = self.lease_expires(self.reactor.now());
+                if let Some(next) = self.ledger.abandoned(key, holder, expires) {
+                    self.tell(next, key, Word::Granted);
+                }
+                return;
             }
-            return;
-        }
-        for waiting in self.ledger.answered(key, holder) {
-            self.tell(waiting, key, crate::cache::lease::Reply::Answer(shipped.detached()));
+        };
+        for asker in waiting {
+            self.tell(asker, key, Word::Answer(shipped.detached()));
         }
     }
 
-    /// The home core's word to the flight of `key` on core `to`.
-    pub fn tell(&self, to: CoreId, key: Key, word: crate::cache::lease::Reply) {
-        use crate::cache::lease::Reply as Word;
-        if to == self.me() {
-            let was_grant = matches!(word, Word::Granted);
-            if !self.cache.flights().tell(key, word) && was_grant {
-                self.lease_done(key, to, &Shipped::Abandoned);
-            }
-            return;
+    /// The home core's word to a flight that asked.
+    fn tell(&self, to: Asker, key: Key, word: Word) {
+        if to.core == self.me() {
+            self.hear(key, to.flight, word);
+        } else {
+            self.send(to.core, Letter::Lease(Lease::Word(key, to.flight, word)));
         }
-        let letter = match word {
-            Word::Granted => Lease::Granted(key),
-            Word::Queued => Lease::Queued(key),
-            Word::Answer(shipped) => Lease::Answer(key, shipped),
-            Word::Found(page) => Lease::Found(key, page),
-        };
-        self.send(to, Letter::Lease(letter));
+    }
+
+    /// The home core's word to a flight of this core. A lease granted to one that is over goes back.
+    pub fn hear(&self, key: Key, flight: FlightId, word: Word) {
+        let is_grant = matches!(word, Word::Granted);
+        if !self.cache.flights().tell(flight, word) && is_grant {
+            self.done_with(key, flight, &Shipped::Abandoned);
+        }
+    }
+
+    /// Runs `work`; a panic in it is counted and goes no further.
+    pub fn guarded(&self, work: impl FnOnce()) {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
+            self.panics.set(self.panics.get() + 1);
+        }
     }
 
     /// Whether any engine that serves `plan` could answer within `left`.
@@ -280,19 +287,25 @@ impl Shard {
         serving.peek().is_none() || serving.any(|engine| engine.settings().min_useful <= left)
     }
 
-    /// The engines that serve `plan`, as they stand at `now`.
-    pub fn field(&self, plan: &Plan, now: Instant, probes: Probes) -> Field {
+    /// The engines that serve `plan`, as they stand at `now` with `left` to go. At most one probe
+    /// is leased, and only of an engine that a first leg can still be sent to: one that nobody used
+    /// would keep its engine waiting until its lease expires.
+    pub fn field(&self, plan: &Plan, now: Instant, left: Duration, probes: Probes) -> Field {
         let mut retry_at: Option<Instant> = None;
+        let mut may_probe = probes == Probes::Allowed;
         let mut candidates = Vec::with_capacity(self.engines.len());
         for engine in self.engines.iter().filter(|engine| engine.serves(plan)) {
-            let draw = match probes {
-                Probes::Allowed => self.unit(),
+            let draw = match may_probe && engine.settings().min_useful <= left {
+                true => self.unit(),
                 // No draw lies below it: nobody probes.
-                Probes::Refused => 1.0,
+                false => 1.0,
             };
             let (is_open_for, generation) = match engine.admit(now, draw) {
                 Admission::Closed(generation) => (Eligibility::Yes, Some(generation)),
-                Admission::Probe(generation) => (Eligibility::Probe, Some(generation)),
+                Admission::Probe(generation) => {
+                    may_probe = false;
+                    (Eligibility::Probe, Some(generation))
+                }
                 Admission::Refused { retry_at: at } => {
                     retry_at = Some(retry_at.map_or(at, |earliest| earliest.min(at)));
                     (Eligibility::No, None)
@@ -374,7 +387,7 @@ impl Shard {
             l1_bytes,
             l1_bytes_max: self.cache.bytes_max(),
             l1_entries,
-            panics_total: self.reactor.panics(),
+            panics_total: self.reactor.panics() + self.panics.get(),
             lateness_max: self.lateness_max.replace(Duration::ZERO),
             hedge_tokens: self.commons.hedges.tokens(),
             last_chance_tokens: self.commons.last_chances.tokens(),
@@ -395,6 +408,7 @@ impl Shard {
         self.gateway.set_unix_time(self.reactor.unix_time());
         self.limiter.borrow_mut().tick(now);
         self.ledger.expire(now);
+        self.cache.flights().expire(now);
     }
 
     /// The reactor was late by this much.

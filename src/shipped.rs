@@ -1,11 +1,9 @@
 //! A flight's end on its way to another core: owned by its reader, so that no reference count is
 //! shared across cores.
 
-use std::time::Duration;
-
 use runtime::Instant;
 
-use crate::model::{LegReport, Page, Refusal};
+use crate::model::{LegReport, Making, Page, Refusal};
 
 /// How a flight on another core ended.
 #[derive(Debug, Clone)]
@@ -33,18 +31,14 @@ pub struct ShippedPage {
     pub usable_until: Instant,
     /// Whether the reader may keep it.
     pub is_kept: bool,
-    /// The time for which the engines are to blame.
-    pub upstream: Duration,
+    /// How its making went.
+    pub making: Making,
 }
 
 impl ShippedPage {
     /// A copy whose bytes belong to nobody else.
     pub fn detached(&self) -> Self {
-        let page = Page {
-            results: bytes::Bytes::copy_from_slice(&self.page.results),
-            ends: self.page.ends.clone(),
-        };
-        Self { page, legs: self.legs.clone(), ..*self }
+        Self { page: self.page.detached(), legs: self.legs.clone(), ..*self }
     }
 }
 

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use runtime::{Deadline, Instant};
+use runtime::gate::{Gate, Pass};
+use runtime::{Deadline, Instant, Stream};
 use shards::CoreId;
 
 use crate::engines::state::EngineState;
@@ -32,12 +33,15 @@ const TIMER_GRAIN: Duration = Duration::from_millis(2);
 /// Opens connections to every engine; done when each has its full number or failed to open one.
 pub async fn warm(shard: &Rc<Shard>) {
     refresh_addresses(shard);
+    let filled = Gate::new();
     for engine in &shard.engines {
-        fill_pool(shard, engine).await;
+        spawn_filling(shard, engine, filled.enter());
     }
+    filled.close();
+    filled.closed().await;
 }
 
-/// Runs until the process ends.
+/// Runs until the process ends. A panic in one of its duties costs that beat of it.
 pub async fn run(shard: Rc<Shard>, published: Arc<Published>) {
     let mut next_gossip = Instant::ZERO;
     let mut next_long_beat = Instant::ZERO;
@@ -47,16 +51,16 @@ pub async fn run(shard: Rc<Shard>, published: Arc<Published>) {
         shard.reactor.sleep_until(due).await;
         let now = shard.reactor.now();
         shard.was_late(now.since(due).saturating_sub(TIMER_GRAIN));
-        shard.tick(now);
+        shard.guarded(|| shard.tick(now));
         if now >= next_gossip {
             next_gossip = now + GOSSIP_EVERY;
-            gossip(&shard, &mut told);
+            shard.guarded(|| gossip(&shard, &mut told));
         }
         if now >= next_long_beat {
             next_long_beat = now + LONG_BEAT;
-            refresh_addresses(&shard);
-            look_after_pools(&shard, now);
-            shard.publish(&published, now);
+            shard.guarded(|| refresh_addresses(&shard));
+            shard.guarded(|| look_after_pools(&shard, now));
+            shard.guarded(|| shard.publish(&published, now));
         }
     }
 }
@@ -67,13 +71,17 @@ fn gossip(shard: &Rc<Shard>, told: &mut Vec<u32>) {
     if in_flight == *told {
         return;
     }
+    let mut is_told = true;
     for core in 0..shard.cores() {
         let to = CoreId(core as u16);
         if to != shard.me() {
-            shard.send(to, Letter::Gossip(Gossip { in_flight: in_flight.clone() }));
+            is_told &= shard.send(to, Letter::Gossip(Gossip { in_flight: in_flight.clone() }));
         }
     }
-    *told = in_flight;
+    // Whoever's lane was full is told again, with the others.
+    if is_told {
+        *told = in_flight;
+    }
 }
 
 fn refresh_addresses(shard: &Rc<Shard>) {
@@ -89,25 +97,23 @@ fn refresh_addresses(shard: &Rc<Shard>) {
 fn look_after_pools(shard: &Rc<Shard>, now: Instant) {
     for engine in &shard.engines {
         drop(engine.pool.borrow_mut().expire(now));
-        let mut open = Vec::new();
-        while let Some(stream) = engine.pool.borrow_mut().take(now) {
-            if stream.is_quiet() {
-                open.push(stream);
-            }
-        }
-        for stream in open.into_iter().rev() {
-            drop(engine.pool.borrow_mut().give(now, stream));
-        }
+        drop(engine.pool.borrow_mut().remove_unless(Stream::is_quiet));
         let held = engine.pool.borrow().idle() + engine.in_flight() as usize;
-        if held < engine.settings().connections_per_core && engine.begin_filling() {
-            let (shard, engine) = (shard.clone(), engine.clone());
-            let reactor = shard.reactor.clone();
-            reactor.spawn(async move {
-                fill_pool(&shard, &engine).await;
-                engine.end_filling();
-            });
+        if held < engine.settings().connections_per_core {
+            spawn_filling(shard, engine, None);
         }
     }
+}
+
+/// Fills the engine's pool in a task, one at a time, that holds `pass` until it is done.
+fn spawn_filling(shard: &Rc<Shard>, engine: &Rc<EngineState>, pass: Option<Pass>) {
+    let Some(filling) = engine.begin_filling() else { return };
+    let (shard, engine) = (shard.clone(), engine.clone());
+    let reactor = shard.reactor.clone();
+    reactor.spawn(async move {
+        fill_pool(&shard, &engine).await;
+        drop((filling, pass));
+    });
 }
 
 /// Opens connections until the engine has its number, or one cannot be opened.

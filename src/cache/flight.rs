@@ -7,19 +7,23 @@
 //! because its time is over lets the maker go on and fill the cache.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use runtime::Instant;
 use runtime::local::Event;
 use shards::flight::{Begin, FlightId};
 
 use super::Consulted;
-use super::lease::Reply;
+use super::lease::Word;
 use crate::model::{Key, Outcome};
 
 /// The flights of one core, at most `flights_max`.
 pub struct Flights {
     table: RefCell<shards::flight::Flights<Key, Rc<Flight>>>,
     flights_max: usize,
+    /// Keys whose refresh failed, and until when it is not tried again.
+    resting: RefCell<BTreeMap<Key, Instant>>,
 }
 
 /// The making of one answer, as its leader and its waiters share it.
@@ -31,7 +35,7 @@ pub struct Flight {
     /// anybody waiting.
     is_detached: Cell<bool>,
     cancelled: Event,
-    lease_reply: RefCell<Option<Reply>>,
+    lease_word: RefCell<Option<Word>>,
     lease_news: RefCell<Event>,
 }
 
@@ -55,7 +59,7 @@ impl Flights {
     /// An empty table.
     pub fn new(flights_max: usize) -> Rc<Self> {
         let table = RefCell::new(shards::flight::Flights::new());
-        Rc::new(Self { table, flights_max })
+        Rc::new(Self { table, flights_max, resting: RefCell::default() })
     }
 
     /// Waits for the flight of `key`, or begins it and waits for it.
@@ -79,10 +83,11 @@ impl Flights {
         }
     }
 
-    /// The permit to refresh `key` behind a stale answer; none if somebody does already, or if
-    /// there are as many flights as there may be.
-    pub fn refresh(self: &Rc<Self>, key: Key) -> Option<Lead> {
-        if self.table.borrow().get(&key).is_some() {
+    /// The permit to refresh `key` behind a stale answer; none if somebody does already, if the
+    /// last refresh failed a moment ago, or if there are as many flights as there may be.
+    pub fn refresh(self: &Rc<Self>, key: Key, now: Instant) -> Option<Lead> {
+        let is_resting = self.resting.borrow().get(&key).is_some_and(|until| *until > now);
+        if is_resting || self.table.borrow().get(&key).is_some() {
             return None;
         }
         match self.begin(key) {
@@ -93,6 +98,19 @@ impl Flights {
             }
             Begin::Joined(_) | Begin::Full => None,
         }
+    }
+
+    /// A refresh of `key` failed: none is permitted until `until`.
+    pub fn rest(&self, key: Key, until: Instant) {
+        let mut resting = self.resting.borrow_mut();
+        if resting.len() < self.flights_max {
+            resting.insert(key, until);
+        }
+    }
+
+    /// Forgets what has rested long enough; for the housekeeping tick.
+    pub fn expire(&self, now: Instant) {
+        self.resting.borrow_mut().retain(|_, until| *until > now);
     }
 
     fn begin(&self, key: Key) -> Begin {
@@ -111,16 +129,13 @@ impl Flights {
         Some(Waiter { id, flight, flights: self.clone() })
     }
 
-    /// Hands the home core's word to the flight of `key`; false if there is none.
-    pub fn tell(&self, key: Key, reply: Reply) -> bool {
-        let flight = {
-            let table = self.table.borrow();
-            table.get(&key).and_then(|id| table.value(id))
-        };
-        let Some(flight) = flight else {
+    /// Hands the home core's word to the flight that asked; false if that is over.
+    pub fn tell(&self, id: FlightId, word: Word) -> bool {
+        let table = self.table.borrow();
+        let Some(flight) = table.value(id).filter(|_| table.leads(id)) else {
             return false;
         };
-        *flight.lease_reply.borrow_mut() = Some(reply);
+        *flight.lease_word.borrow_mut() = Some(word);
         flight.lease_news.borrow().set();
         true
     }
@@ -140,6 +155,11 @@ impl Lead {
     /// What is being made.
     pub fn key(&self) -> Key {
         self.key
+    }
+
+    /// The flight, for those who are to answer it by name.
+    pub fn id(&self) -> FlightId {
+        self.id
     }
 
     /// Whether it is made behind a stale answer, for nobody in particular.
@@ -162,9 +182,9 @@ impl Lead {
     ///
     /// # Cancel
     /// Safe: a word that came stays until it is taken.
-    pub async fn lease_reply(&self) -> Reply {
+    pub async fn lease_word(&self) -> Word {
         loop {
-            let word = self.flight.lease_reply.borrow_mut().take();
+            let word = self.flight.lease_word.borrow_mut().take();
             if let Some(word) = word {
                 return word;
             }
@@ -236,6 +256,10 @@ mod tests {
         Key([n; 32])
     }
 
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
     fn poll<F: Future>(future: F) -> Option<F::Output> {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => Some(value),
@@ -293,10 +317,24 @@ mod tests {
     #[test]
     fn one_refresh_at_a_time_and_it_needs_no_waiter() {
         let flights = Flights::new(8);
-        let refresh = flights.refresh(key(1)).expect("the first refresh");
-        assert!(flights.refresh(key(1)).is_none());
+        let refresh = flights.refresh(key(1), at(0)).expect("the first refresh");
+        assert!(flights.refresh(key(1), at(0)).is_none());
         drop(join(&flights, 1));
         assert!(!refresh.cancelled().is_set(), "a refresh does not depend on callers");
+    }
+
+    #[test]
+    fn a_refresh_that_failed_is_not_tried_again_at_once() {
+        let flights = Flights::new(8);
+        drop(flights.refresh(key(1), at(0)));
+        flights.rest(key(1), at(1_000));
+        assert!(flights.refresh(key(1), at(999)).is_none());
+        assert!(flights.refresh(key(2), at(999)).is_some(), "others go on");
+        flights.expire(at(999));
+        assert!(flights.refresh(key(1), at(999)).is_none());
+        flights.expire(at(1_000));
+        assert!(flights.resting.borrow().is_empty());
+        assert!(flights.refresh(key(1), at(1_000)).is_some());
     }
 
     #[test]
@@ -311,11 +349,21 @@ mod tests {
     fn words_of_the_home_core_are_kept_until_taken() {
         let flights = Flights::new(1);
         let (maker, _first) = lead(&flights, 1);
-        assert!(!flights.tell(key(2), Reply::Granted));
-        assert!(flights.tell(key(1), Reply::Queued));
-        assert!(matches!(poll(maker.lease_reply()), Some(Reply::Queued)));
-        assert!(poll(maker.lease_reply()).is_none());
-        assert!(flights.tell(key(1), Reply::Granted));
-        assert!(matches!(poll(maker.lease_reply()), Some(Reply::Granted)));
+        assert!(flights.tell(maker.id(), Word::Queued));
+        assert!(matches!(poll(maker.lease_word()), Some(Word::Queued)));
+        assert!(poll(maker.lease_word()).is_none());
+        assert!(flights.tell(maker.id(), Word::Granted));
+        assert!(matches!(poll(maker.lease_word()), Some(Word::Granted)));
+    }
+
+    #[test]
+    fn a_word_for_an_earlier_flight_of_the_key_reaches_nobody() {
+        let flights = Flights::new(1);
+        let (maker, _first) = lead(&flights, 1);
+        let earlier = maker.id();
+        drop(maker);
+        let (next, _second) = lead(&flights, 1);
+        assert!(!flights.tell(earlier, Word::Granted));
+        assert!(poll(next.lease_word()).is_none());
     }
 }

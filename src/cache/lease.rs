@@ -11,13 +11,24 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use runtime::Instant;
 use shards::CoreId;
+use shards::flight::FlightId;
 
 use crate::model::Key;
 use crate::shipped::{Shipped, ShippedPage};
 
+/// Who asks for a lease: one flight of one core. A later flight of the same key on the same core is
+/// somebody else: words meant for the one never reach the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asker {
+    /// Its core.
+    pub core: CoreId,
+    /// Its flight there.
+    pub flight: FlightId,
+}
+
 /// The home core's word to a flight.
 #[derive(Debug)]
-pub enum Reply {
+pub enum Word {
     /// Make it.
     Granted,
     /// Wait for it.
@@ -38,9 +49,10 @@ pub enum Verdict {
 }
 
 struct Lease {
-    holder: CoreId,
+    holder: Asker,
     expires: Instant,
-    queue: Vec<CoreId>,
+    /// One flight per core at the most.
+    queue: Vec<Asker>,
 }
 
 /// The leases of the keys whose home is this core.
@@ -57,18 +69,17 @@ impl Ledger {
     }
 
     /// `asker` wants the answer of `key`; a lease granted now expires at `expires`.
-    pub fn ask(&self, key: Key, asker: CoreId, now: Instant, expires: Instant) -> Verdict {
+    pub fn ask(&self, key: Key, asker: Asker, now: Instant, expires: Instant) -> Verdict {
         let mut leases = self.leases.borrow_mut();
         if let Some(lease) = leases.get_mut(&key) {
-            if lease.expires > now && lease.holder != asker {
-                if !lease.queue.contains(&asker) {
-                    lease.queue.push(asker);
-                }
+            // An earlier flight of that core is over, or goes on without the lease.
+            lease.queue.retain(|waiting| waiting.core != asker.core);
+            if lease.expires > now && lease.holder.core != asker.core {
+                lease.queue.push(asker);
                 return Verdict::Queued;
             }
             lease.holder = asker;
             lease.expires = expires;
-            lease.queue.retain(|core| *core != asker);
             return Verdict::Granted;
         }
         if leases.len() < self.leases_max {
@@ -77,12 +88,25 @@ impl Ledger {
         Verdict::Granted
     }
 
-    /// `holder` is done with `key` and has an outcome to share: who waits for it.
-    pub fn answered(&self, key: Key, holder: CoreId) -> Vec<CoreId> {
+    /// `maker` made a page of `key`: who waits for it. A maker whose lease expired made a page all
+    /// the same: whoever waits is served by it, and the lease stays its successor's.
+    pub fn answered(&self, key: Key, maker: Asker) -> Vec<Asker> {
+        let mut leases = self.leases.borrow_mut();
+        let Some(lease) = leases.get_mut(&key) else {
+            return Vec::new();
+        };
+        let waiting = std::mem::take(&mut lease.queue);
+        if lease.holder == maker {
+            leases.remove(&key);
+        }
+        waiting
+    }
+
+    /// `holder` was refused a page of `key`: who waits for the same refusal; nobody if the lease is
+    /// another's by now.
+    pub fn refused(&self, key: Key, holder: Asker) -> Vec<Asker> {
         let mut leases = self.leases.borrow_mut();
         match leases.get(&key) {
-            // A holder whose lease expired still has an answer worth sharing, but the lease and its
-            // queue belong to its successor.
             Some(lease) if lease.holder == holder => {
                 leases.remove(&key).map(|lease| lease.queue).unwrap_or_default()
             }
@@ -90,10 +114,14 @@ impl Ledger {
         }
     }
 
-    /// `holder` gave up on `key`: the core that takes over, if one waits. The others stay queued.
-    pub fn abandoned(&self, key: Key, holder: CoreId, expires: Instant) -> Option<CoreId> {
+    /// `holder` gave up on `key`: the flight that takes over, if one waits. The others stay queued.
+    pub fn abandoned(&self, key: Key, holder: Asker, expires: Instant) -> Option<Asker> {
         let mut leases = self.leases.borrow_mut();
-        let lease = leases.get_mut(&key).filter(|lease| lease.holder == holder)?;
+        let lease = leases.get_mut(&key)?;
+        lease.queue.retain(|waiting| *waiting != holder);
+        if lease.holder != holder {
+            return None;
+        }
         if lease.queue.is_empty() {
             leases.remove(&key);
             return None;
@@ -122,6 +150,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shards::flight::{Begin, Flights};
 
     const KEY: Key = Key([7; 32]);
 
@@ -129,8 +158,16 @@ mod tests {
         Instant::from_nanos(ms * 1_000_000)
     }
 
+    /// The `turn`-th flight of `core`.
+    fn flight(core: u16, turn: u8) -> Asker {
+        let mut flights = Flights::<u8, ()>::new();
+        let begun = (0..=turn).map(|key| flights.begin(key, usize::MAX)).last();
+        let Some(Begin::Lead(flight)) = begun else { panic!("{begun:?}") };
+        Asker { core: CoreId(core), flight }
+    }
+
     fn ask(ledger: &Ledger, core: u16, now_ms: u64) -> Verdict {
-        ledger.ask(KEY, CoreId(core), at(now_ms), at(now_ms + 700))
+        ledger.ask(KEY, flight(core, 0), at(now_ms), at(now_ms + 700))
     }
 
     #[test]
@@ -140,7 +177,7 @@ mod tests {
         assert_eq!(ask(&ledger, 2, 1), Verdict::Queued);
         assert_eq!(ask(&ledger, 2, 2), Verdict::Queued);
         assert_eq!(ask(&ledger, 3, 3), Verdict::Queued);
-        assert_eq!(ledger.answered(KEY, CoreId(1)), vec![CoreId(2), CoreId(3)]);
+        assert_eq!(ledger.answered(KEY, flight(1, 0)), vec![flight(2, 0), flight(3, 0)]);
         assert!(ledger.is_empty());
     }
 
@@ -150,9 +187,9 @@ mod tests {
         ask(&ledger, 1, 0);
         ask(&ledger, 2, 1);
         ask(&ledger, 3, 2);
-        assert_eq!(ledger.abandoned(KEY, CoreId(1), at(700)), Some(CoreId(2)));
-        assert_eq!(ledger.abandoned(KEY, CoreId(1), at(700)), None, "not the holder any more");
-        assert_eq!(ledger.answered(KEY, CoreId(2)), vec![CoreId(3)]);
+        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), Some(flight(2, 0)));
+        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), None, "not the holder any more");
+        assert_eq!(ledger.answered(KEY, flight(2, 0)), vec![flight(3, 0)]);
     }
 
     #[test]
@@ -161,16 +198,43 @@ mod tests {
         ask(&ledger, 1, 0);
         assert_eq!(ask(&ledger, 2, 699), Verdict::Queued);
         assert_eq!(ask(&ledger, 2, 700), Verdict::Granted);
-        assert_eq!(ledger.answered(KEY, CoreId(1)), Vec::new(), "released by its owner only");
+        assert_eq!(ledger.refused(KEY, flight(1, 0)), Vec::new(), "released by its owner only");
+        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(701)), None);
+        assert_eq!(ledger.len(), 1);
         ledger.expire(at(1_400));
         assert!(ledger.is_empty());
     }
 
     #[test]
-    fn a_holder_that_asks_again_holds_it_still() {
+    fn a_page_from_an_overdue_holder_serves_whoever_waits() {
         let ledger = Ledger::new(8);
         ask(&ledger, 1, 0);
-        assert_eq!(ask(&ledger, 1, 5), Verdict::Granted);
+        ask(&ledger, 2, 700);
+        assert_eq!(ask(&ledger, 3, 701), Verdict::Queued);
+        assert_eq!(ledger.answered(KEY, flight(1, 0)), vec![flight(3, 0)]);
+        assert_eq!(ledger.len(), 1, "the lease is core 2's, which is at it");
+        assert_eq!(ledger.answered(KEY, flight(2, 0)), Vec::new(), "nobody twice");
+    }
+
+    #[test]
+    fn a_flight_that_left_the_queue_is_granted_nothing() {
+        let ledger = Ledger::new(8);
+        ask(&ledger, 1, 0);
+        ask(&ledger, 2, 1);
+        ask(&ledger, 3, 2);
+        assert_eq!(ledger.abandoned(KEY, flight(2, 0), at(700)), None);
+        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), Some(flight(3, 0)));
+    }
+
+    #[test]
+    fn a_core_that_asks_again_holds_it_under_its_new_flight() {
+        let ledger = Ledger::new(8);
+        ask(&ledger, 1, 0);
+        let second = flight(1, 1);
+        assert_eq!(ledger.ask(KEY, second, at(5), at(705)), Verdict::Granted);
+        assert_eq!(ledger.refused(KEY, flight(1, 0)), Vec::new(), "its first flight has no say");
+        assert_eq!(ask(&ledger, 2, 6), Verdict::Queued);
+        assert_eq!(ledger.refused(KEY, second), vec![flight(2, 0)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use runtime::Instant;
 use shards::l1::{Entry, Found, L1, Weigh};
 
 use crate::config::Settings;
-use crate::model::{CacheMode, Key, Page, Plan};
+use crate::model::{CacheMode, Key, Making, Page, Plan};
 use crate::shipped::ShippedPage;
 
 pub use flight::{Flight, Flights, Lead, Waiter};
@@ -47,13 +47,26 @@ impl Weigh for Stored {
 }
 
 impl Stored {
-    /// A copy of a page from another core.
+    /// A page that another core made; it shares the letter's bytes.
     pub fn shipped(shipped: &ShippedPage) -> Self {
         Self {
-            page: Rc::new(shipped.detached().page),
+            page: Rc::new(shipped.page.clone()),
             made_at: shipped.made_at,
             fresh_until: shipped.fresh_until,
             usable_until: shipped.usable_until,
+        }
+    }
+
+    /// A copy whose bytes belong to nobody else.
+    pub fn for_another_core(&self) -> ShippedPage {
+        ShippedPage {
+            page: self.page.detached(),
+            legs: Vec::new(),
+            made_at: self.made_at,
+            fresh_until: self.fresh_until,
+            usable_until: self.usable_until,
+            is_kept: true,
+            making: Making::default(),
         }
     }
 }
@@ -101,7 +114,7 @@ impl Cache {
             match self.l1.borrow().get(&plan.key.0, now) {
                 Found::Fresh(stored) => return Consulted::Hit(stored),
                 Found::Stale(stored) => {
-                    return Consulted::Stale(stored, self.flights.refresh(plan.key));
+                    return Consulted::Stale(stored, self.flights.refresh(plan.key, now));
                 }
                 Found::Miss => {}
             }

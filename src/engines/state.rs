@@ -211,14 +211,9 @@ impl EngineState {
         self.reused_total.set(self.reused_total.get() + 1);
     }
 
-    /// Whether the caller may fill the pool now: one at a time.
-    pub fn begin_filling(&self) -> bool {
-        !self.is_filling.replace(true)
-    }
-
-    /// The pool is as full as it gets.
-    pub fn end_filling(&self) {
-        self.is_filling.set(false);
+    /// The permit to fill the pool: one at a time, given back when dropped.
+    pub fn begin_filling(self: &std::rc::Rc<Self>) -> Option<Filling> {
+        (!self.is_filling.replace(true)).then(|| Filling(self.clone()))
     }
 
     /// Where it stands, for status and metrics.
@@ -253,6 +248,15 @@ pub struct Observed {
     pub generation: Option<Generation>,
     /// How long the engine asked to be left alone.
     pub retry_after: Option<Duration>,
+}
+
+/// The permit to fill an engine's pool.
+pub struct Filling(std::rc::Rc<EngineState>);
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        self.0.is_filling.set(false);
+    }
 }
 
 /// One call in flight.

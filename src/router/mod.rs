@@ -103,8 +103,7 @@ pub fn next(
         let mut able = able(candidates, role, left);
         able.retain(|c| !asked.contains(&c.engine));
         // A hedge is no place to explore.
-        let settings = Settings { exploration_ratio: 0.0, ..settings.clone() };
-        if let Some(best) = choose(&able, &settings, chance) {
+        if let Some(best) = best(&able, settings.mode, chance) {
             return Some(best);
         }
     }
@@ -119,9 +118,14 @@ fn able(candidates: &[Candidate], role: EngineRole, left: Duration) -> Vec<Candi
 }
 
 fn choose(able: &[Candidate], settings: &Settings, chance: Chance) -> Option<Candidate> {
-    match settings.mode {
-        _ if able.is_empty() => None,
-        _ if chance.explore < settings.exploration_ratio => by_quality(able, chance.pick),
+    match chance.explore < settings.exploration_ratio {
+        true => by_quality(able, chance.pick),
+        false => best(able, settings.mode, chance),
+    }
+}
+
+fn best(able: &[Candidate], mode: RouterMode, chance: Chance) -> Option<Candidate> {
+    match mode {
         RouterMode::All => best_of(able, chance.pick),
         RouterMode::TwoChoices => {
             let one = by_quality(able, chance.pick)?;
