@@ -305,8 +305,8 @@ mod tests {
     }
 
     proptest! {
-        /// Callers begin, die, begin again, leave and settle at random; each key has at most one leader,
-        /// and once everybody is done nothing is left.
+        /// Callers begin, die, begin again, leave and settle at random; each key has at most one
+        /// leader, and once everybody is done nothing is left.
         #[test]
         fn there_is_one_leader_and_nobody_is_stranded(
             steps in prop::collection::vec((0_u8..5, 0_u8..3, any::<prop::sample::Index>()), 1..120)

@@ -262,7 +262,15 @@ async fn fill(shard: Rc<Shard>, plan: Rc<Plan>, lead: Lead, deadline: Deadline) 
         Turn::Theirs(shipped, origin) => return land(&shard, lead, shipped, origin),
     };
     let cancelled = lead.cancelled();
-    let shipped = match make(&shard, &plan, deadline, &cancelled).await {
+    let made = make(&shard, &plan, deadline, &cancelled);
+    // A holder that was overdue may still come first: its page is as good as ours.
+    let made = match local::select2(made, page_from_elsewhere(&lead)).await {
+        local::Either::Left(made) => made,
+        local::Either::Right((page, origin)) => {
+            return land(&shard, lead, Shipped::Page(page), origin);
+        }
+    };
+    let shipped = match made {
         Ok(page) => Shipped::Page(page),
         Err(_) if cancelled.is_set() => Shipped::Abandoned,
         Err((refusal, legs)) => Shipped::Refused(refusal, legs),
@@ -454,6 +462,18 @@ async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) 
                 shard.metrics.borrow_mut().lease_overdue();
                 return mine(true);
             }
+        }
+    }
+}
+
+/// The page that another core sends to a flight that no longer waited for it. Never ready for a
+/// flight that never asked.
+async fn page_from_elsewhere(lead: &Lead) -> (ShippedPage, Origin) {
+    loop {
+        match lead.lease_word().await {
+            Word::Answer(Shipped::Page(page)) => return (page, Origin::OtherCore),
+            Word::Found(page) => return (page, Origin::OtherCache),
+            Word::Answer(_) | Word::Granted | Word::Queued => {}
         }
     }
 }

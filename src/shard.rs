@@ -266,7 +266,8 @@ impl Shard {
         }
     }
 
-    /// The home core's word to a flight of this core. A lease granted to one that is over goes back.
+    /// The home core's word to a flight of this core. A lease granted to one that is over goes
+    /// back.
     pub fn hear(&self, key: Key, flight: FlightId, word: Word) {
         let is_grant = matches!(word, Word::Granted);
         if !self.cache.flights().tell(flight, word) && is_grant {

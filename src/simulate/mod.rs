@@ -33,8 +33,8 @@ pub struct Instance {
     pub address: SocketAddr,
 }
 
-/// Starts `cores` cores under `settings` at `address`; their pools are warmed and they listen once
-/// the world has run for a while.
+/// Starts `cores` cores under `settings` at `address`; they listen, and warm their pools, once
+/// the world runs.
 pub fn start(world: &World, settings: Settings, cores: usize, address: SocketAddr) -> Instance {
     let settings = Arc::new(settings);
     let commons = Commons::new(settings.clone());
@@ -50,9 +50,9 @@ pub fn start(world: &World, settings: Settings, cores: usize, address: SocketAdd
         let bell = reactor.attach(bell);
         let shard = Shard::new(reactor.clone(), commons.clone(), post, ringers.clone());
         boot::begin(&shard, bell, Arc::<Published>::default());
-        let served = shard.clone();
+        let (served, warmed) = (shard.clone(), shard.clone());
+        reactor.spawn(async move { upkeep::warm(&warmed).await });
         reactor.spawn(async move {
-            upkeep::warm(&served).await;
             match served.reactor.listen(address, BACKLOG) {
                 Ok(listener) => shard::serve(served, vec![listener]).await,
                 Err(error) => tracing::error!(%error, "a simulated core cannot listen"),

@@ -6,4 +6,5 @@ mod client;
 mod engine;
 mod scenarios;
 mod seeds;
+mod spine;
 mod world;
