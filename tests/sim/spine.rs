@@ -37,8 +37,8 @@ fn a_page_that_another_core_makes_late_but_in_time_serves_everybody() {
 /// a call that went out after the page in the caches was there.
 #[test]
 fn no_cache_is_not_answered_from_another_cores_cache() {
-    for frozen in [0, 1] {
-        let sim = world::start(22, Options::default(), 2, &[STEADY], "");
+    for (seed, frozen) in (22..30).flat_map(|seed| [(seed, 0), (seed, 1)]) {
+        let sim = world::start(seed, Options::default(), 2, &[STEADY], "");
         sim.ask(ms(0), "the same question");
         let kept_by = sim.world.now() + ms(500);
         sim.world.run_until(kept_by, || false);
@@ -95,26 +95,28 @@ fn send_in_two(sim: &Sim, late: Duration) -> std::rc::Rc<std::cell::RefCell<Opti
 fn a_probe_of_one_engine_costs_another_none_of_its_own() {
     let more =
         "[breaker]\nconsecutive_invalid_max = 2\nhalf_open_after_s = 1.0\nprobe_ratio = 1.0\n";
-    let sim = world::start(24, Options::default(), 1, &[STEADY, STEADY], more);
-    let engines = ["10.0.1.1:80", "10.0.1.2:80"].map(|at| at.parse().expect("an address"));
+    let brisk = Manner { fast: ms(10), slow: ms(10), ..STEADY };
+    let sim = world::start(24, Options::default(), 1, &[brisk; 3], more);
+    let engines =
+        ["10.0.1.1:80", "10.0.1.2:80", "10.0.1.3:80"].map(|at| at.parse().expect("an address"));
     for engine in engines {
         sim.world.refuse(engine, true);
         sim.world.reset(engine);
     }
-    for index in 0..6 {
+    for index in 0..12 {
         sim.ask(ms(20 * index), &format!("while they are down {index}"));
     }
     sim.world.run_until(sim.world.now() + ms(400), || false);
     for engine in engines {
         sim.world.refuse(engine, false);
     }
-    for index in 0..8 {
-        sim.ask(ms(1_500 + 150 * index), &format!("when they are back {index}"));
+    for index in 0..9 {
+        sim.ask(ms(1_500 + 30 * index), &format!("when they are back {index}"));
     }
-    sim.world.run_until(sim.world.now() + ms(3_000), || false);
+    sim.world.run_until(sim.world.now() + ms(1_900), || false);
     let probed: Vec<String> =
         sim.instance.gauges()[0].engines.iter().map(|e| format!("{:?}", e.breaker)).collect();
-    assert_eq!(probed, ["Closed", "Closed"], "three probes each, six requests");
-    let ran = sim.run(14);
+    assert_eq!(probed, ["Closed"; 3], "three probes each, nine requests");
+    let ran = sim.run(21);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
 }
