@@ -5,7 +5,8 @@
 //! that a burst of calls and a trickle are forgotten at the same pace. An invalid answer never
 //! makes an engine look fast: it counts as at least the mean so far (a refused connection takes 0.1
 //! ms, and a balancer that believes it sends everything there). A structure of this kind must never
-//! be fed cancelled calls: their time is a bound, not a sample. Units: `cost` is in milliseconds,
+//! be fed cancelled calls: their time is a bound, not a sample. Evidence is pooled over cores
+//! (`take_delta`, `merge_delta`). Units: `cost` is in milliseconds,
 //! weighted; only its order matters.
 
 use runtime::Instant;
@@ -30,6 +31,16 @@ pub struct Score {
     weight: f64,
     latency_sum_ms: f64,
     valid_sum: f64,
+    /// What was observed here and not yet taken.
+    pending: Delta,
+}
+
+/// Answers observed since the last delta: a letter between cores.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Delta {
+    answers: u32,
+    valid: u32,
+    latency_sum_ms: f64,
 }
 
 impl Score {
@@ -41,6 +52,7 @@ impl Score {
             weight: 0.0,
             latency_sum_ms: 0.0,
             valid_sum: 0.0,
+            pending: Delta::default(),
         }
     }
 
@@ -50,10 +62,33 @@ impl Score {
             (true, _) => latency,
             (false, mean) => latency.max(mean.unwrap_or(INVALID_LATENCY_MIN)),
         };
+        let answer = Delta {
+            answers: 1,
+            valid: u32::from(valid),
+            latency_sum_ms: latency.as_secs_f64() * 1e3,
+        };
+        self.pending.answers = self.pending.answers.saturating_add(answer.answers);
+        self.pending.valid = self.pending.valid.saturating_add(answer.valid);
+        self.pending.latency_sum_ms += answer.latency_sum_ms;
+        self.add(now, answer);
+    }
+
+    /// What was observed here since the last delta; none when that is nothing.
+    pub fn take_delta(&mut self) -> Option<Delta> {
+        let delta = std::mem::take(&mut self.pending);
+        (delta.answers > 0).then_some(delta)
+    }
+
+    /// Counts what another core observed, as of `now`. It is not passed on by `take_delta`.
+    pub fn merge_delta(&mut self, now: Instant, delta: Delta) {
+        self.add(now, delta);
+    }
+
+    fn add(&mut self, now: Instant, delta: Delta) {
         let keep = self.decay(now);
-        self.weight = self.weight * keep + 1.0;
-        self.latency_sum_ms = self.latency_sum_ms * keep + latency.as_secs_f64() * 1e3;
-        self.valid_sum = self.valid_sum * keep + f64::from(u8::from(valid));
+        self.weight = self.weight * keep + f64::from(delta.answers);
+        self.latency_sum_ms = self.latency_sum_ms * keep + delta.latency_sum_ms;
+        self.valid_sum = self.valid_sum * keep + f64::from(delta.valid);
         self.updated = self.updated.max(now);
         if cfg!(debug_assertions) {
             self.check();
@@ -161,6 +196,26 @@ mod tests {
         score.observe(at(0), Duration::from_millis(200), true);
         assert!((score.cost(at(0), 0).unwrap() - 200.0).abs() < 1e-6);
         assert!((score.cost(at(0), 10).unwrap() - 400.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn cores_that_tell_each_other_agree() {
+        let mut cores = [Score::new(HALF_LIFE); 3];
+        for (core, ms) in [(0, 100), (1, 300), (2, 500), (1, 700)] {
+            cores[core].observe(at(1), Duration::from_millis(ms), ms != 700);
+        }
+        for from in 0..3 {
+            let Some(delta) = cores[from].take_delta() else { panic!("it observed something") };
+            assert_eq!(cores[from].take_delta(), None);
+            for to in (0..3).filter(|to| *to != from) {
+                cores[to].merge_delta(at(1), delta);
+            }
+        }
+        for mut core in cores {
+            assert_eq!(core.ewma(at(1)), Some(Duration::from_millis(400)));
+            assert!((core.valid_ratio(at(1)) - 0.75).abs() < 1e-9);
+            assert_eq!(core.take_delta(), None, "gossip is not passed on");
+        }
     }
 
     proptest! {

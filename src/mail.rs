@@ -11,6 +11,7 @@ use shards::flight::FlightId;
 
 use crate::cache::Stored;
 use crate::cache::lease::{Asker, Word};
+use crate::engines::evidence::Evidence;
 use crate::model::Key;
 use crate::shard::Shard;
 use crate::shipped::Shipped;
@@ -40,18 +41,19 @@ pub enum Lease {
     Done(Key, FlightId, Shipped),
 }
 
-/// What one core has in flight to each engine, indexed by engine: absolute, so that a lost letter
-/// costs freshness only.
-#[derive(Debug)]
+/// What one core has to tell of the engines. A lost letter costs freshness only.
+#[derive(Clone, Debug)]
 pub struct Gossip {
-    /// Legs in flight, by engine.
+    /// Legs in flight, by engine: absolute.
     pub in_flight: Vec<u32>,
+    /// What was learned since the last letter.
+    pub evidence: Vec<Evidence>,
 }
 
 /// What this core does on receipt of `letter` from core `from`.
 pub fn receive(shard: &Shard, from: CoreId, letter: Letter) {
     match letter {
-        Letter::Gossip(gossip) => shard.hear_in_flight(from, gossip.in_flight),
+        Letter::Gossip(gossip) => shard.hear_gossip(from, gossip),
         Letter::Lease(Lease::Ask(key, flight)) => {
             shard.answer_lease(Asker { core: from, flight }, key);
         }

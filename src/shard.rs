@@ -27,7 +27,7 @@ use crate::engines::ask::{Ground, Witness};
 use crate::engines::leg::Leg;
 use crate::engines::state::EngineState;
 use crate::gateway::{Gateway, Words};
-use crate::mail::{LEASE_GRACE, Lease, Letter};
+use crate::mail::{Gossip, LEASE_GRACE, Lease, Letter};
 use crate::metrics::{EdgeCounts, Gauges, Published, ShardMetrics};
 use crate::model::{Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal};
 use crate::reply::Reply;
@@ -360,11 +360,17 @@ impl Shard {
         (self.reactor.draw() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Another core has this many calls in flight, by engine.
-    pub fn hear_in_flight(&self, from: CoreId, in_flight: Vec<u32>) {
+    /// What another core has in flight, and what it learned.
+    pub fn hear_gossip(&self, from: CoreId, gossip: Gossip) {
+        let now = self.reactor.now();
+        for evidence in &gossip.evidence {
+            if let Some(engine) = self.engines.get(usize::from(evidence.engine)) {
+                evidence.merge_into(engine, now);
+            }
+        }
         let mut heard = self.heard_in_flight.borrow_mut();
         if let Some(slot) = heard.get_mut(usize::from(from.0)) {
-            *slot = in_flight;
+            *slot = gossip.in_flight;
         }
         for engine in &self.engines {
             let index = engine.id().index();

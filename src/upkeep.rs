@@ -10,6 +10,7 @@ use runtime::gate::{Gate, Pass};
 use runtime::{Deadline, Instant, Stream};
 use shards::CoreId;
 
+use crate::engines::evidence::Evidence;
 use crate::engines::state::EngineState;
 use crate::mail::{Gossip, Letter};
 use crate::metrics::Published;
@@ -65,22 +66,29 @@ pub async fn run(shard: Rc<Shard>, published: Arc<Published>) {
     }
 }
 
-/// Tells every other core the absolute numbers, if they changed since last told.
+/// Tells every other core what was learned since last told, and what is in flight; nothing when
+/// there is no news. Evidence that a full lane refuses is lost to that core, not repeated to all.
 fn gossip(shard: &Rc<Shard>, told: &mut Vec<u32>) {
-    let in_flight: Vec<u32> = shard.engines.iter().map(|engine| engine.in_flight()).collect();
-    if in_flight == *told {
+    if shard.cores() == 1 {
         return;
     }
+    let in_flight: Vec<u32> = shard.engines.iter().map(|engine| engine.in_flight()).collect();
+    let evidence: Vec<Evidence> =
+        shard.engines.iter().filter_map(|engine| Evidence::take(engine)).collect();
+    if in_flight == *told && evidence.is_empty() {
+        return;
+    }
+    let gossip = Gossip { in_flight, evidence };
     let mut is_told = true;
     for core in 0..shard.cores() {
         let to = CoreId(core as u16);
         if to != shard.me() {
-            is_told &= shard.send(to, Letter::Gossip(Gossip { in_flight: in_flight.clone() }));
+            is_told &= shard.send(to, Letter::Gossip(gossip.clone()));
         }
     }
     // Whoever's lane was full is told again, with the others.
     if is_told {
-        *told = in_flight;
+        *told = gossip.in_flight;
     }
 }
 

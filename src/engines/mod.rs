@@ -13,6 +13,7 @@ pub mod verdict;
 pub mod detect;
 pub mod parse;
 pub mod state;
+pub mod evidence;
 pub mod leg;
 pub mod ask;
 #[cfg(test)]

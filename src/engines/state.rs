@@ -33,11 +33,11 @@ pub struct EngineState {
     settings: Arc<Settings>,
     /// Open connections that nobody uses.
     pub pool: RefCell<Pool<Stream>>,
-    latency: RefCell<Latency>,
-    latency_by_class: Vec<RefCell<Latency>>,
+    pub(super) latency: RefCell<Latency>,
+    pub(super) latency_by_class: Vec<RefCell<Latency>>,
     late_after: [Cell<(Instant, Duration)>; Class::ALL.len()],
-    score: RefCell<Score>,
-    breaker: RefCell<Breaker>,
+    pub(super) score: RefCell<Score>,
+    pub(super) breaker: RefCell<Breaker>,
     /// Compares an answer with the previous one to a different question.
     pub echo: RefCell<Echo>,
     in_flight: Cell<u32>,

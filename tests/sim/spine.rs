@@ -120,3 +120,23 @@ fn a_probe_of_one_engine_costs_another_none_of_its_own() {
     let ran = sim.run(21);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
 }
+
+/// What one core saw, every core knows a moment later.
+#[test]
+fn every_core_works_with_the_evidence_of_all() {
+    let failing = Manner { empty_ratio: 0.5, ..STEADY };
+    let sim = world::start(25, Options::default(), 4, &[failing], "");
+    for index in 0..40 {
+        sim.ask(ms(200 * index), &format!("what is number {index}"));
+    }
+    sim.world.run_until(sim.world.now() + ms(8_500), || false);
+    let seen: Vec<_> = sim.instance.gauges().iter().map(|core| core.engines[0].clone()).collect();
+    let asked: u64 = sim.instance.gauges().iter().map(|core| core.engines[0].reused_total).sum();
+    assert!(asked >= 40, "{asked} calls");
+    for core in &seen {
+        let (mean, first) = (core.ewma.expect("evidence"), seen[0].ewma.expect("evidence"));
+        assert!(mean.abs_diff(first) < ms(5), "{mean:?} on one core, {first:?} on another");
+        assert!((core.valid_ratio - seen[0].valid_ratio).abs() < 0.02, "{seen:?}");
+        assert!(core.valid_ratio < 0.8, "{seen:?}");
+    }
+}
