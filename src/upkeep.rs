@@ -9,6 +9,7 @@ use std::time::Duration;
 use runtime::gate::{Gate, Pass};
 use runtime::{Deadline, Instant, Stream};
 use shards::CoreId;
+use shards::breaker::State;
 
 use crate::engines::evidence::Evidence;
 use crate::engines::state::EngineState;
@@ -47,6 +48,7 @@ pub async fn run(shard: Rc<Shard>, published: Arc<Published>) {
     let mut next_gossip = Instant::ZERO;
     let mut next_long_beat = Instant::ZERO;
     let mut told = Vec::new();
+    let mut open = vec![false; shard.engines.len()];
     loop {
         let due = shard.reactor.now() + BEAT;
         shard.reactor.sleep_until(due).await;
@@ -62,6 +64,7 @@ pub async fn run(shard: Rc<Shard>, published: Arc<Published>) {
             shard.guarded(|| refresh_addresses(&shard));
             shard.guarded(|| look_after_pools(&shard, now));
             shard.guarded(|| shard.publish(&published, now));
+            shard.guarded(|| tell_breakers(&shard, now, &mut open));
         }
     }
 }
@@ -89,6 +92,28 @@ fn gossip(shard: &Rc<Shard>, told: &mut Vec<u32>) {
     // Whoever's lane was full is told again, with the others.
     if is_told {
         *told = gossip.in_flight;
+    }
+}
+
+/// One line when an engine's breaker opens and one when it has closed again. Evidence is shared, so
+/// the first core speaks for all.
+fn tell_breakers(shard: &Shard, now: Instant, was_open: &mut [bool]) {
+    if shard.me() != CoreId(0) {
+        return;
+    }
+    for (engine, was_open) in shard.engines.iter().zip(was_open) {
+        let is_open = engine.breaker_state(now) != State::Closed;
+        let name = engine.settings().name.as_str();
+        match (*was_open, is_open) {
+            (false, true) => tracing::warn!(
+                engine = name,
+                "its breaker is open: too few of its answers are valid; it is probed from time to \
+                 time"
+            ),
+            (true, false) => tracing::info!(engine = name, "its breaker is closed again"),
+            _ => {}
+        }
+        *was_open = is_open;
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::{Instant, Stream};
-use shards::breaker::{Admission, Breaker, Generation, Outcome};
+use shards::breaker::{Admission, Breaker, Generation, Outcome, State};
 use shards::latency::{Latency, Sample};
 use shards::pool::Pool;
 use shards::score::Score;
@@ -103,6 +103,11 @@ impl EngineState {
             return Admission::Refused { retry_at: now + Duration::from_secs(1) };
         }
         self.breaker.borrow_mut().admit(now, draw)
+    }
+
+    /// Where its breaker stands.
+    pub fn breaker_state(&self, now: Instant) -> State {
+        self.breaker.borrow().state(now)
     }
 
     /// Calls in flight over the cores of this instance, as last heard.
@@ -220,7 +225,7 @@ impl EngineState {
     pub fn gauges(&self, now: Instant) -> EngineGauges {
         let score = self.score.borrow();
         EngineGauges {
-            breaker: self.breaker.borrow().state(now),
+            breaker: self.breaker_state(now),
             ewma: score.ewma(now),
             valid_ratio: score.valid_ratio(now),
             in_flight: self.in_flight.get(),
