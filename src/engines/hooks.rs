@@ -3,8 +3,9 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use serde_json::Value;
 use url::Url;
+
+use super::json::Json;
 
 /// Hooks on the question, before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -38,7 +39,7 @@ pub struct UrlSource<'a> {
     /// The engine's base address.
     pub engine: &'a Url,
     /// The whole answer.
-    pub body: &'a Value,
+    pub body: &'a Json<'a>,
     /// The row's title as the engine gave it.
     pub title: &'a str,
     /// The row's address, if its manifest names a field for it.
@@ -55,6 +56,14 @@ impl QueryHook {
 }
 
 impl UrlHook {
+    /// The keys of the answer that it looks at.
+    pub const fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::MediawikiUrl => &["query", "general", "server", "articlepath"],
+            Self::BingUnwrap => &[],
+        }
+    }
+
     /// The row's address; `None` drops the row.
     pub fn apply(self, source: UrlSource<'_>) -> Option<String> {
         match self {
@@ -108,7 +117,7 @@ const TITLE: &AsciiSet = &NON_ALPHANUMERIC
 /// `siprop=general` says how a wiki writes its addresses; without it, `/wiki/` below the engine's
 /// host, as all of Wikimedia has it.
 fn mediawiki_url(source: UrlSource<'_>) -> Option<String> {
-    let general = |name: &str| source.body.pointer("/query/general")?.get(name)?.as_str();
+    let general = |name: &str| source.body.get("query")?.get("general")?.get(name)?.as_str();
     let origin = source.engine.origin().ascii_serialization();
     let server = match general("server") {
         Some(server) if server.starts_with("//") => {
@@ -208,7 +217,7 @@ fn without(text: &str, open: &str, close: &str, keep: fn(&str) -> &str) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn commands_of_searxng_are_quoted() {
@@ -224,7 +233,9 @@ mod tests {
 
     fn wiki(title: &str, body: &Value) -> Option<String> {
         let engine = Url::parse("https://wiki.example/w/api.php").expect("a fixed address");
-        mediawiki_url(UrlSource { engine: &engine, body, title, url: None })
+        let body = body.to_string();
+        let body = Json::read(body.as_bytes(), UrlHook::MediawikiUrl.keys()).expect("JSON");
+        mediawiki_url(UrlSource { engine: &engine, body: &body, title, url: None })
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod request;
 pub mod hooks;
 pub mod verdict;
 pub mod detect;
+pub mod json;
 pub mod parse;
 pub mod state;
 pub mod evidence;

@@ -14,13 +14,12 @@ use jiff::fmt::strtime;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
-use serde_json::Value;
 use url::Url;
 
-use super::hooks::UrlSource;
+use super::hooks::{UrlHook, UrlSource};
+use super::json::Json;
 use super::manifest::Manifest;
 use super::schema::{Required, Test};
-use super::template::as_text;
 use crate::model::Item;
 use crate::text;
 
@@ -61,92 +60,127 @@ impl fmt::Display for Pointer {
 
 impl Pointer {
     /// The first value there.
-    pub fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
-        let mut found = Vec::new();
-        walk(&self.0, value, &mut found);
-        found.first().copied()
+    pub fn first<'v>(&self, value: &'v Json<'_>) -> Option<&'v Json<'v>> {
+        let mut first = None;
+        walk(&self.0, value, &mut |found| {
+            first.get_or_insert(found);
+        });
+        first
     }
 
     /// Whether a key on the way is missing or null; something else in its place is not absence.
-    pub fn is_absent(&self, value: &Value) -> bool {
+    pub fn is_absent(&self, value: &Json<'_>) -> bool {
         let mut place = value;
         for step in &self.0 {
             match place {
-                Value::Object(table) => match table.get(step) {
-                    None | Some(Value::Null) => return true,
+                Json::Table(table) => match table.get(step) {
+                    None | Some(Json::Null) => return true,
                     Some(inner) => place = inner,
                 },
                 _ => return false,
             }
         }
-        place.is_null()
+        matches!(place, Json::Null)
     }
 
     /// What is there as one text: the pieces of a `*` are put together, a list is joined.
-    pub fn text(&self, value: &Value) -> Option<String> {
-        let mut found = Vec::new();
-        walk(&self.0, value, &mut found);
-        let pieces = found.into_iter().filter_map(|piece| match piece {
-            Value::Array(list) => {
-                let texts = list.iter().take(FOUND_MAX).filter_map(as_text);
-                Some(texts.collect::<Vec<_>>().join(" … "))
+    pub fn text<'v>(&self, value: &'v Json<'_>) -> Option<Cow<'v, str>> {
+        let mut text: Option<Cow<'v, str>> = None;
+        let mut count = 0;
+        walk(&self.0, value, &mut |found| {
+            count += 1;
+            let piece = match found {
+                _ if count > FOUND_MAX => None,
+                Json::List(list) => {
+                    let texts = list.iter().take(FOUND_MAX).filter_map(Json::as_text);
+                    Some(texts.collect::<Vec<_>>().join(" … ").into())
+                }
+                other => other.as_text(),
+            };
+            match (piece, &mut text) {
+                (Some(piece), Some(text)) => text.to_mut().push_str(&piece),
+                (Some(piece), None) => text = Some(piece),
+                (None, _) => {}
             }
-            other => as_text(other),
         });
-        Some(pieces.collect::<String>()).filter(|text| !text.is_empty())
+        text.filter(|text| !text.is_empty())
     }
 }
 
-fn walk<'v>(steps: &[String], value: &'v Value, found: &mut Vec<&'v Value>) {
+/// Visits what is at `steps`.
+fn walk<'v>(steps: &[String], value: &'v Json<'_>, visit: &mut impl FnMut(&'v Json<'v>)) {
     let Some((step, rest)) = steps.split_first() else {
-        if found.len() < FOUND_MAX {
-            found.push(value);
-        }
+        visit(value);
         return;
     };
     match value {
-        Value::Array(list) if step == "*" => {
-            list.iter().take(FOUND_MAX).for_each(|item| walk(rest, item, found));
+        Json::List(list) if step == "*" => {
+            list.iter().take(FOUND_MAX).for_each(|item| walk(rest, item, visit));
         }
-        Value::Array(list) => {
+        Json::List(list) => {
             let item = step.parse::<usize>().ok().and_then(|index| list.get(index));
-            item.into_iter().for_each(|item| walk(rest, item, found));
+            item.into_iter().for_each(|item| walk(rest, item, visit));
         }
-        Value::Object(table) => {
-            table.get(step).into_iter().for_each(|item| walk(rest, item, found));
+        Json::Table(table) => {
+            table.get(step).into_iter().for_each(|item| walk(rest, item, visit));
         }
         _ => {}
     }
 }
 
+/// The keys that a manifest's pointers and hooks name: all that needs to be read of an answer.
+pub fn keys(manifest: &Manifest) -> Vec<&str> {
+    let (shape, judge) = (&manifest.answer, &manifest.judge);
+    let fields = &shape.fields;
+    let lists = [
+        &fields.url,
+        &fields.title,
+        &fields.snippet,
+        &fields.published_date,
+        &fields.image,
+        &fields.score,
+        &shape.list,
+        &shape.absent_if,
+        &judge.retry_after_at,
+    ];
+    let of_rules = judge.errors.iter().map(|rule| &rule.test);
+    let tests = of_rules.chain(&judge.partial).chain(&shape.rows);
+    let pointers = lists.into_iter().flatten().chain(tests.map(|test| &test.at));
+    let of_hook = shape.url_hook.map_or(&[][..], UrlHook::keys);
+    let all =
+        pointers.flat_map(|pointer| &pointer.0).map(String::as_str).chain(of_hook.iter().copied());
+    let mut keys = Vec::with_capacity(32);
+    for key in all {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
 impl Test {
     /// Whether it holds of `value`.
-    pub fn holds(&self, value: &Value) -> bool {
-        let found = self.at.first(value).filter(|found| !found.is_null());
+    pub fn holds(&self, value: &Json<'_>) -> bool {
+        let found = self.at.first(value).filter(|found| !matches!(found, Json::Null));
         if let Some(present) = self.present {
             return found.is_some() == present;
         }
         if let Some(filled) = self.filled {
-            return found.is_some_and(is_filled) == filled;
+            return found.is_some_and(Json::is_filled) == filled;
         }
         if let Some(limit) = self.above {
-            return found.and_then(Value::as_f64).is_some_and(|number| number > limit);
+            let number = match found {
+                Some(Json::Number(number)) => number.as_f64(),
+                _ => None,
+            };
+            return number.is_some_and(|number| number > limit);
         }
-        let Some(text) = found.and_then(as_text) else {
+        let Some(text) = found.and_then(Json::as_text) else {
             return false;
         };
-        self.equals.contains(&text)
+        self.equals.iter().any(|whole| *whole == text)
             || self.starts_with.iter().any(|start| text.starts_with(start.as_str()))
             || self.contains.iter().any(|part| text.contains(part.as_str()))
-    }
-}
-
-fn is_filled(value: &Value) -> bool {
-    match value {
-        Value::Array(list) => !list.is_empty(),
-        Value::Object(table) => !table.is_empty(),
-        Value::String(text) => !text.is_empty(),
-        _ => false,
     }
 }
 
@@ -220,7 +254,7 @@ pub struct Rows {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum List<'v> {
     /// It is there.
-    Rows(&'v [Value]),
+    Rows(&'v [Json<'v>]),
     /// It is not there, and the manifest says that this means "nothing found".
     DocumentedAbsence,
     /// It is not there.
@@ -230,12 +264,12 @@ pub enum List<'v> {
 }
 
 /// Finds the list.
-pub fn list<'v>(manifest: &Manifest, body: &'v Value) -> List<'v> {
+pub fn list<'v>(manifest: &Manifest, body: &'v Json<'_>) -> List<'v> {
     let shape = &manifest.answer;
     let found = shape.list.iter().find_map(|pointer| pointer.first(body));
     match found {
-        Some(Value::Array(rows)) => List::Rows(rows),
-        Some(Value::Null) | None => {
+        Some(Json::List(rows)) => List::Rows(rows),
+        Some(Json::Null) | None => {
             let is_there = |pointer: &Pointer| pointer.first(body).is_some();
             let is_documented = !shape.absent_if.is_empty() && shape.absent_if.iter().all(is_there);
             match shape.list.iter().all(|pointer| pointer.is_absent(body)) {
@@ -249,8 +283,9 @@ pub fn list<'v>(manifest: &Manifest, body: &'v Value) -> List<'v> {
 }
 
 /// Reads the rows: at most 100, in order.
-pub fn rows(manifest: &Manifest, engine: &Url, body: &Value, list: &[Value]) -> Rows {
-    let mut rows = Rows::default();
+pub fn rows(manifest: &Manifest, engine: &Url, body: &Json<'_>, list: &[Json<'_>]) -> Rows {
+    let items = Vec::with_capacity(list.len().min(ROWS_MAX));
+    let mut rows = Rows { items, ..Rows::default() };
     let shape = &manifest.answer;
     let results = list.iter().filter(|row| shape.rows.iter().all(|test| test.holds(row)));
     for row in results.take(ROWS_MAX) {
@@ -272,15 +307,15 @@ pub fn rows(manifest: &Manifest, engine: &Url, body: &Value, list: &[Value]) -> 
 }
 
 /// One row; what it lacks is empty.
-fn read_row(manifest: &Manifest, engine: &Url, body: &Value, row: &Value) -> Item {
+fn read_row(manifest: &Manifest, engine: &Url, body: &Json<'_>, row: &Json<'_>) -> Item {
     let shape = &manifest.answer;
     let fields = &shape.fields;
     let raw_title = first_text(&fields.title, row).unwrap_or_default();
     let raw_url = first_text(&fields.url, row);
     let url = match shape.url_hook {
-        Some(hook) => {
-            hook.apply(UrlSource { engine, body, title: &raw_title, url: raw_url.as_deref() })
-        }
+        Some(hook) => hook
+            .apply(UrlSource { engine, body, title: &raw_title, url: raw_url.as_deref() })
+            .map(Cow::Owned),
         None => raw_url,
     };
     let snippet = first_text(&fields.snippet, row).unwrap_or_default();
@@ -301,7 +336,7 @@ fn read_row(manifest: &Manifest, engine: &Url, body: &Value, row: &Value) -> Ite
     }
 }
 
-fn first_text(pointers: &[Pointer], row: &Value) -> Option<String> {
+fn first_text<'v>(pointers: &[Pointer], row: &'v Json<'_>) -> Option<Cow<'v, str>> {
     pointers.iter().find_map(|pointer| pointer.text(row))
 }
 
@@ -330,7 +365,6 @@ const fn is_invisible(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn pointer(text: &str) -> Pointer {
         Pointer::try_from(text.to_owned()).expect("the case is a pointer")
@@ -338,8 +372,10 @@ mod tests {
 
     #[test]
     fn a_pointer_finds_texts_of_every_shape() {
-        let value = json!({"a": {"b": ["x", "y"]}, "t": [{"v": "p"}, {"v": "q"}], "n": 3, "z": null,
-            "s/l": "esc"});
+        let body = br#"{"a": {"b": ["x", "y"]}, "t": [{"v": "p"}, {"v": "q"}], "n": 3, "z": null,
+            "s/l": "esc"}"#;
+        let keys = ["a", "b", "t", "v", "n", "z", "s/l"];
+        let value = Json::read(body, &keys).expect("the case is JSON");
         let check = |at: &str, expected: Option<&str>| {
             assert_eq!(pointer(at).text(&value).as_deref(), expected, "{at}");
         };
@@ -394,8 +430,9 @@ mod tests {
 
     #[test]
     fn conditions_hold_of_what_they_name() {
-        let value =
-            json!({"list": [[1]], "none": [], "flag": true, "n": 2, "text": "ERROR: Daily"});
+        let body = br#"{"list": [[1]], "none": [], "flag": true, "n": 2, "text": "ERROR: Daily"}"#;
+        let keys = ["list", "none", "flag", "n", "text"];
+        let value = Json::read(body, &keys).expect("the case is JSON");
         let check = |toml: &str, expected: bool| {
             let test: Test = toml::from_str(toml).expect("the case is a condition");
             assert_eq!(test.holds(&value), expected, "{toml}");

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use foldhash::fast::FixedState;
 use jiff::fmt::rfc2822;
-use serde_json::Value;
 
+use super::json::Json;
 use super::schema::{Judge, Meaning, When};
 use super::{detect, parse};
 use crate::config::settings;
@@ -153,7 +153,8 @@ impl Judged {
 /// Judges what `engine` sent for `plan`.
 pub fn judge(engine: &settings::Engine, plan: &Plan, received: &Received<'_>) -> Judged {
     let judge = &engine.manifest.judge;
-    let json = match refusal_without_json(engine, received) {
+    let sent = text::repair_surrogates(received.body.trim_ascii());
+    let json = match refusal_without_json(engine, received, &sent) {
         Ok(json) => json,
         Err(finding) => return Judged::of(finding).resting(judge, received, None),
     };
@@ -185,22 +186,22 @@ pub fn judge(engine: &settings::Engine, plan: &Plan, received: &Received<'_>) ->
     Judged { body_hash: hash(&rows.items), items: rows.items, ..Judged::of(finding) }
 }
 
-/// The tests that need no JSON; gives the body's JSON, if it is that.
-fn refusal_without_json(
-    engine: &settings::Engine,
+/// The tests that need no JSON; gives the JSON that was sent, if it is that.
+fn refusal_without_json<'v>(
+    engine: &'v settings::Engine,
     received: &Received<'_>,
-) -> Result<Option<Value>, Finding> {
+    sent: &'v [u8],
+) -> Result<Option<Json<'v>>, Finding> {
     if matches!(received.status, 300..=399) {
         return Err(detect::redirect(&engine.url, received.header("location")));
     }
-    let body = received.body.trim_ascii();
-    if body.is_empty() && received.status < 300 {
+    if sent.is_empty() && received.status < 300 {
         return Err(match engine.manifest.judge.empty_body {
             Some(Meaning::Blocked) => Finding::SilentBody,
             _ => Finding::EmptyBody,
         });
     }
-    let json = serde_json::from_slice(&text::repair_surrogates(body)).ok();
+    let json = Json::read(sent, &parse::keys(&engine.manifest));
     if json.is_none()
         && let Some(finding) = detect::find_wall(received)
     {
@@ -213,7 +214,7 @@ fn refusal_without_json(
 fn refusal_with_json(
     judge: &Judge,
     received: &Received<'_>,
-    json: Option<&Value>,
+    json: Option<&Json<'_>>,
 ) -> Option<Meaning> {
     let status = received.status;
     if let Some(meaning) = json.and_then(|body| rule(judge, When::Always, status, body)) {
@@ -231,7 +232,7 @@ fn refusal_with_json(
 }
 
 /// The first rule of that time that holds.
-fn rule(judge: &Judge, when: When, status: u16, body: &Value) -> Option<Meaning> {
+fn rule(judge: &Judge, when: When, status: u16, body: &Json<'_>) -> Option<Meaning> {
     let holds = judge.errors.iter().find(|rule| {
         rule.when == when
             && (rule.status.is_empty() || rule.status.contains(&status))
@@ -259,7 +260,7 @@ const fn finding_of(meaning: Meaning, plan: &Plan, status: u16) -> Finding {
 
 impl Judged {
     /// With the rest that the engine asks for, the manifest knows, or the refusal implies.
-    fn resting(self, judge: &Judge, received: &Received<'_>, json: Option<&Value>) -> Self {
+    fn resting(self, judge: &Judge, received: &Received<'_>, json: Option<&Json<'_>>) -> Self {
         let meaning = match self.verdict {
             Verdict::Blocked => Meaning::Blocked,
             Verdict::Throttled if self.detail == "quota" => Meaning::Quota,
@@ -280,7 +281,7 @@ impl Judged {
 }
 
 /// What the engine says of when to come again.
-fn asked_rest(judge: &Judge, received: &Received<'_>, json: Option<&Value>) -> Option<Duration> {
+fn asked_rest(judge: &Judge, received: &Received<'_>, json: Option<&Json<'_>>) -> Option<Duration> {
     let standard = || {
         let value = received.header("retry-after")?;
         seconds(value).or_else(|| {
