@@ -8,7 +8,10 @@ use std::borrow::Cow;
 
 use url::Host;
 
+mod parts;
 mod trackers;
+
+pub use parts::Parts;
 
 /// Longest host name, RFC 1035 §2.3.4.
 const HOST_BYTES_MAX: usize = 253;
@@ -60,13 +63,15 @@ pub fn without_trackers(url: &str) -> Cow<'_, str> {
         return Cow::Borrowed(url);
     };
     let host = written_host(url).to_ascii_lowercase();
-    if !query.split('&').any(|pair| is_tracker(&host, pair)) {
+    let of_host = trackers::SCOPED.iter().filter(|(domain, _)| is_within(&host, domain));
+    let of_host: Vec<&[&str]> = of_host.map(|(_, names)| *names).collect();
+    if !query.split('&').any(|pair| is_tracker(&of_host, pair)) {
         return Cow::Borrowed(url);
     }
     let mut out = String::with_capacity(url.len());
     out.push_str(before);
     let mut separator = '?';
-    for pair in query.split('&').filter(|pair| !is_tracker(&host, pair)) {
+    for pair in query.split('&').filter(|pair| !is_tracker(&of_host, pair)) {
         out.push(separator);
         out.push_str(pair);
         separator = '&';
@@ -75,8 +80,8 @@ pub fn without_trackers(url: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a pair of a query string is a tracking parameter on this host.
-fn is_tracker(host: &str, pair: &str) -> bool {
+/// Whether a pair of a query string is a tracking parameter, on every host or by the lists of one.
+fn is_tracker(of_host: &[&[&str]], pair: &str) -> bool {
     let name = pair.split_once('=').map_or(pair, |(name, _)| name);
     // Left over where an engine gave `&amp;` for `&`.
     let name = name.strip_prefix("amp;").unwrap_or(name);
@@ -85,9 +90,7 @@ fn is_tracker(host: &str, pair: &str) -> bool {
     }
     trackers::NAMES.binary_search(&name).is_ok()
         || trackers::PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || trackers::SCOPED
-            .iter()
-            .any(|(domain, names)| is_within(host, domain) && names.contains(&name))
+        || of_host.iter().any(|names| names.contains(&name))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::hooks::{UrlHook, UrlSource};
 use super::json::Json;
 use super::manifest::Manifest;
 use super::schema::{Required, Test};
+use crate::address::Parts;
 use crate::model::Item;
 use crate::text;
 
@@ -346,6 +347,9 @@ fn web_address(url: &str) -> Option<String> {
     let url = url.trim();
     if url.len() > URL_BYTES_MAX {
         return None;
+    }
+    if Parts::plain(url).is_some() {
+        return Some(url.to_owned());
     }
     let parsed = Url::parse(url).ok()?;
     if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {

@@ -14,8 +14,8 @@ use std::fmt::Write;
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 use url::Url;
 
-use super::unwrap::unwrapped;
-use crate::address::{is_within, without_trackers};
+use super::unwrap::{is_wrapper, unwrapped};
+use crate::address::{Parts, is_within, without_trackers};
 use crate::text::is_invisible;
 
 /// Longest address that is kept; browsers and caches stop at two to eight thousand.
@@ -49,20 +49,44 @@ const WIKIS: [&str; 8] = [
 
 /// What an address comes down to.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Canonical {
+pub(super) struct Canonical<'a> {
     /// Equal for addresses of one page.
     pub(super) key: String,
     /// What callers are given.
-    pub(super) shown: String,
+    pub(super) shown: Cow<'a, str>,
     /// The shown address's host in ASCII and lower case, as filters compare it; `None` if the
     /// parser refuses the address.
-    pub(super) host: Option<String>,
+    pub(super) host: Option<Cow<'a, str>>,
     /// How good the shown form is among those of one key: more is better.
     pub(super) grade: u8,
 }
 
 /// Gives both forms; `None` for what is not http or https, or longer than 4 KiB.
-pub(super) fn canonical(raw: &str) -> Option<Canonical> {
+pub(super) fn canonical(raw: &str) -> Option<Canonical<'_>> {
+    match Parts::plain(raw) {
+        Some(parts) if !is_wrapper(parts.host) => of_plain(raw, &parts),
+        _ => of_any(raw),
+    }
+}
+
+/// The forms of an address that needs neither the parser nor unwrapping; most are so.
+fn of_plain<'a>(raw: &'a str, parts: &Parts<'a>) -> Option<Canonical<'a>> {
+    let shown = match parts.query {
+        Some(_) => without_trackers(raw),
+        None => Cow::Borrowed(raw),
+    };
+    if shown.len() > URL_BYTES_MAX {
+        return None;
+    }
+    let key = match &shown {
+        Cow::Borrowed(_) => key(parts),
+        Cow::Owned(shown) => key(&Parts::plain(shown)?),
+    };
+    let grade = grade(parts.is_https, true);
+    Some(Canonical { key, shown, host: Some(Cow::Borrowed(parts.host)), grade })
+}
+
+fn of_any(raw: &str) -> Option<Canonical<'_>> {
     let tidied = tidied(raw);
     let (target, is_direct) = unwrapped(&tidied);
     let scheme_end = target.find(':')?;
@@ -71,14 +95,20 @@ pub(super) fn canonical(raw: &str) -> Option<Canonical> {
     if !matches!(scheme.as_str(), "http" | "https") || shown.len() > URL_BYTES_MAX {
         return None;
     }
-    // The better form is encrypted first of all, then one that needed no unwrapping.
-    let grade = u8::from(scheme == "https") * 2 + u8::from(is_direct);
     let (key, host) = match Url::parse(&shown) {
-        Ok(url) => (key(&url), url.host_str().map(|host| host.trim_end_matches('.').to_owned())),
+        Ok(url) => {
+            let host = url.host_str().map(|host| host.trim_end_matches('.').to_owned().into());
+            (key(&Parts::of(&url)), host)
+        }
         // Bad punycode and the like: equal only to itself. No host can start with a blank.
         Err(_) => (format!(" {shown}"), None),
     };
-    Some(Canonical { key, shown, host, grade })
+    Some(Canonical { key, shown: shown.into(), host, grade: grade(scheme == "https", is_direct) })
+}
+
+/// The better form is encrypted first of all, then one that needed no unwrapping.
+fn grade(is_https: bool, is_direct: bool) -> u8 {
+    u8::from(is_https) * 2 + u8::from(is_direct)
 }
 
 /// Removes what the parser would skip: blanks and controls around, tabs and line breaks inside.
@@ -107,19 +137,21 @@ fn printable(url: &str) -> String {
     out
 }
 
-fn key(url: &Url) -> String {
-    let mut key = String::with_capacity(url.as_str().len());
-    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+fn key(url: &Parts<'_>) -> String {
+    let whole = [Some(url.host), Some(url.path), url.query, url.fragment];
+    let bytes = whole.iter().flatten().map(|part| part.len().saturating_add(1)).sum();
+    let mut key = String::with_capacity(bytes);
+    let host = url.host.trim_end_matches('.');
     let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(host);
-    let mut pairs: Vec<(String, String)> = url
-        .query()
+    let mut pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> = url
+        .query
         .unwrap_or_default()
         .split('&')
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .map(|(name, value)| (respelt(name), respelt(value)))
         .collect();
-    let mut path = url.path();
+    let mut path = url.path;
     if host == "youtu.be" && path.len() > 1 && !path.get(1..).unwrap_or_default().contains('/') {
         key.push_str("youtube.com");
         pairs.push(("v".into(), respelt(path.get(1..).unwrap_or_default())));
@@ -127,7 +159,7 @@ fn key(url: &Url) -> String {
     } else {
         push_host(&mut key, host);
     }
-    if let Some(port) = url.port() {
+    if let Some(port) = url.port {
         let _ = write!(key, ":{port}");
     }
     key.push_str(&respelt(path.strip_suffix('/').unwrap_or(path)));
@@ -141,7 +173,7 @@ fn key(url: &Url) -> String {
         key.push_str(value);
         separator = '&';
     }
-    let fragment = url.fragment().unwrap_or_default();
+    let fragment = url.fragment.unwrap_or_default();
     // A text directive selects a passage (WICG scroll-to-text), never a page.
     let fragment = fragment.split(":~:").next().unwrap_or_default();
     if fragment.starts_with(['/', '!']) {
@@ -171,8 +203,11 @@ fn push_host(key: &mut String, host: &str) {
 
 /// Brings percent-encoding to one spelling: unreserved characters and UTF-8 decoded, the latter in
 /// NFC; everything else encoded in upper case. `%2F` stays apart from `/`.
-fn respelt(part: &str) -> String {
+fn respelt(part: &str) -> Cow<'_, str> {
     let bytes = part.as_bytes();
+    if bytes.iter().all(|b| b.is_ascii() && *b != b'%') {
+        return Cow::Borrowed(part);
+    }
     let mut out = String::with_capacity(part.len());
     let mut run = Vec::new();
     let mut at = 0;
@@ -195,7 +230,7 @@ fn respelt(part: &str) -> String {
         at += length;
     }
     flush(&mut run, &mut out);
-    if is_nfc(&out) { out } else { out.nfc().collect() }
+    if is_nfc(&out) { out.into() } else { out.nfc().collect::<String>().into() }
 }
 
 /// Ends a run of bytes beyond ASCII: as text where it is UTF-8, encoded where it is not.

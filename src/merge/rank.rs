@@ -5,6 +5,7 @@
 //! `Σ w·(K+1)/(K+rank) / Σ w`, so 1 is first place everywhere. Ties go to more engines, the better
 //! best rank, the engine first in the answers, then the key: the order never depends on chance.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -28,9 +29,10 @@ pub(super) struct Pool<'a> {
 
 /// One page, with what each engine gave of it.
 pub(super) struct Entry<'a> {
+    /// Empty until all are ranked: until then the pool has it.
     key: String,
     /// The best form of the address seen so far.
-    pub(super) shown: String,
+    pub(super) shown: Cow<'a, str>,
     grade: u8,
     /// What text comes from: the item seen at the best rank.
     item: &'a Item,
@@ -71,14 +73,14 @@ impl<'a> Pool<'a> {
 
     /// Adds the next item of the current answer. A page that the answer repeats keeps its first
     /// rank, and takes no rank of its own away from those behind it.
-    pub(super) fn add(&mut self, item: &'a Item, found: Canonical) {
+    pub(super) fn add(&mut self, item: &'a Item, found: Canonical<'a>) {
         let mut source = self.current;
         source.rank = source.rank.saturating_add(1);
         let place = self.by_key.get(&found.key).copied();
         let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) else {
-            self.by_key.insert(found.key.clone(), self.entries.len());
+            self.by_key.insert(found.key, self.entries.len());
             self.entries.push(Entry {
-                key: found.key,
+                key: String::new(),
                 shown: found.shown,
                 grade: found.grade,
                 item,
@@ -113,6 +115,11 @@ impl<'a> Pool<'a> {
     /// All pages, best first, with their scores.
     pub(super) fn ranked(self) -> Vec<Entry<'a>> {
         let mut entries = self.entries;
+        for (key, place) in self.by_key {
+            if let Some(entry) = entries.get_mut(place) {
+                entry.key = key;
+            }
+        }
         for entry in &mut entries {
             entry.score = (entry.weighted / self.weight_sum).clamp(f64::MIN_POSITIVE, 1.0);
         }

@@ -23,28 +23,52 @@ pub(super) fn unwrapped(url: &str) -> (Cow<'_, str>, bool) {
     (Cow::Borrowed(url), true)
 }
 
+/// Whose hosts wrap addresses, on some of their paths.
+enum Wrapper {
+    Google,
+    Amp,
+    DuckDuckGo,
+    Bing,
+    Yahoo,
+    Startpage,
+}
+
+/// Whether addresses on this host (lower case) may have another inside.
+pub(super) fn is_wrapper(host: &str) -> bool {
+    wrapper(host).is_some()
+}
+
+fn wrapper(host: &str) -> Option<Wrapper> {
+    let host = host.strip_prefix("www.").unwrap_or(host);
+    match host {
+        "duckduckgo.com" => Some(Wrapper::DuckDuckGo),
+        "bing.com" => Some(Wrapper::Bing),
+        _ if is_google(host) => Some(Wrapper::Google),
+        _ if is_within(host, "cdn.ampproject.org") => Some(Wrapper::Amp),
+        _ if is_within(host, "search.yahoo.com") => Some(Wrapper::Yahoo),
+        _ if is_within(host, "startpage.com") => Some(Wrapper::Startpage),
+        _ => None,
+    }
+}
+
 /// The target of one redirector.
 fn target(url: &str) -> Option<String> {
-    let host = written_host(url).to_ascii_lowercase();
-    let host = host.strip_prefix("www.").unwrap_or(&host);
+    let wrapper = wrapper(&written_host(url).to_ascii_lowercase())?;
     let (_, rest) = url.split_once("://")?;
     let path = rest.get(rest.find(['/', '?', '#'])?..)?;
-    let found = if is_google(host) {
-        after(path, "/url?")
+    let found = match wrapper {
+        Wrapper::Google => after(path, "/url?")
             .and_then(|query| parameter(query, "q").or_else(|| parameter(query, "url")))
-            .or_else(|| amp(path, "/amp/s/", "/amp/"))
-    } else if is_within(host, "cdn.ampproject.org") {
-        amp(path, "/c/s/", "/c/").or_else(|| amp(path, "/v/s/", "/v/"))
-    } else if host == "duckduckgo.com" {
-        after(path, "/l/?").and_then(|query| parameter(query, "uddg"))
-    } else if host == "bing.com" {
-        after(path, "/ck/a?").and_then(|query| parameter(query, "u")).and_then(|u| bing(&u))
-    } else if is_within(host, "search.yahoo.com") {
-        path.split_once("/RU=").and_then(|(_, rest)| rest.split('/').next()).and_then(decoded)
-    } else if is_within(host, "startpage.com") {
-        path.split_once('?').and_then(|(_, query)| parameter(query, "RU"))
-    } else {
-        None
+            .or_else(|| amp(path, "/amp/s/", "/amp/")),
+        Wrapper::Amp => amp(path, "/c/s/", "/c/").or_else(|| amp(path, "/v/s/", "/v/")),
+        Wrapper::DuckDuckGo => after(path, "/l/?").and_then(|query| parameter(query, "uddg")),
+        Wrapper::Bing => {
+            after(path, "/ck/a?").and_then(|query| parameter(query, "u")).and_then(|u| bing(&u))
+        }
+        Wrapper::Yahoo => {
+            path.split_once("/RU=").and_then(|(_, rest)| rest.split('/').next()).and_then(decoded)
+        }
+        Wrapper::Startpage => path.split_once('?').and_then(|(_, query)| parameter(query, "RU")),
     }?;
     let scheme = found.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase())?;
     let is_web = matches!(scheme.as_str(), "http" | "https") && url::Url::parse(&found).is_ok();

@@ -1,0 +1,172 @@
+//! The parts of a web address, from the WHATWG parser or, for most addresses, without it: where the
+//! parser would change nothing, cutting at the marks is enough.
+
+use url::Url;
+
+/// The parts of an http or https address, each as the parser writes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts<'a> {
+    /// Not plain http.
+    pub is_https: bool,
+    /// In ASCII and lower case.
+    pub host: &'a str,
+    /// Unless it is the scheme's own.
+    pub port: Option<u16>,
+    /// Starts with a slash; empty for the root, perhaps.
+    pub path: &'a str,
+    /// Without its question mark.
+    pub query: Option<&'a str>,
+    /// Without its hash.
+    pub fragment: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    /// The parts of a parsed address.
+    pub fn of(url: &'a Url) -> Self {
+        Self {
+            is_https: url.scheme() == "https",
+            host: url.host_str().unwrap_or_default(),
+            port: url.port(),
+            path: url.path(),
+            query: url.query(),
+            fragment: url.fragment(),
+        }
+    }
+
+    /// The parts of an address that the parser takes and leaves as it is, byte for byte but for the
+    /// root's slash. `None`: unknown, ask the parser.
+    pub fn plain(url: &'a str) -> Option<Self> {
+        let (is_https, rest) = match url.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (false, url.strip_prefix("http://")?),
+        };
+        let host_end = rest.bytes().position(|b| matches!(b, b'/' | b'?' | b'#'));
+        let (host, rest) = rest.split_at_checked(host_end.unwrap_or(rest.len()))?;
+        if !is_plain_host(host) || !rest.bytes().all(is_plain_byte) {
+            return None;
+        }
+        let (front, fragment) = cut(rest, '#');
+        let (path, query) = cut(front, '?');
+        let has_dot_segment = ["/.", "/%2e", "/%2E"].iter().any(|dot| path.contains(dot));
+        (!has_dot_segment).then_some(Self { is_https, host, port: None, path, query, fragment })
+    }
+}
+
+/// What stands before the mark, and what behind it.
+fn cut(text: &str, mark: char) -> (&str, Option<&str>) {
+    match text.split_once(mark) {
+        Some((before, behind)) => (before, Some(behind)),
+        None => (text, None),
+    }
+}
+
+/// Names of letters, digits and hyphens in lower case; no number, which would be an address, and no
+/// Punycode, which may be bad.
+fn is_plain_host(host: &str) -> bool {
+    let is_known = |b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    let last = host.rsplit('.').next().unwrap_or_default();
+    host.bytes().all(is_known)
+        && host.split('.').all(|label| !label.is_empty() && !label.starts_with("xn--"))
+        && last.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// What the parser leaves as it is behind the host, wherever it stands.
+const fn is_plain_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric()
+        || matches!(
+            b,
+            b'-' | b'.'
+                | b'_'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+                | b':'
+                | b'@'
+                | b'/'
+                | b'?'
+                | b'#'
+                | b'%'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Cut parts are those of the parser; gives whether they are known without it.
+    fn check(text: &str) -> bool {
+        let Some(cut) = Parts::plain(text) else {
+            return false;
+        };
+        let url = Url::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let parsed = Parts::of(&url);
+        let path = if cut.path.is_empty() { "/" } else { cut.path };
+        assert_eq!(Parts { path, ..cut }, parsed, "{text}");
+        true
+    }
+
+    #[test]
+    fn most_addresses_need_no_parser() {
+        for text in [
+            "https://example.org",
+            "http://www.example.org/",
+            "https://a--b.example.org/a//b/c.html?q=rust&x&y=#section-2",
+            "https://example.org?a=b?c",
+            "https://example.org#a#b",
+            "https://example.org/wiki/H%C3%A9dge_(a),b;c=%zz%",
+            "https://1.2.3.a4/...x",
+        ] {
+            assert_eq!(check(text), !text.contains("/..."), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_parser_may_change_or_refuse_is_left_to_it() {
+        for text in [
+            "HTTPS://example.org/",
+            "https:/example.org/",
+            "https://Example.org/",
+            "https://example.org:80/",
+            "https://user@example.org/",
+            "https://127.0.0.1/",
+            "https://a.0x7f/",
+            "https://a..b/",
+            "https://.a/",
+            "https://a./",
+            "https://xn--a/",
+            "https:///path",
+            "https://a\\b/",
+            "https://example.org/a/../b",
+            "https://example.org/a/%2e%2E/b",
+            "https://example.org/a b",
+            "https://example.org/?a='b'",
+            "https://example.org/\u{e9}",
+            "ftp://example.org/",
+            "//example.org/",
+            "",
+        ] {
+            assert!(!check(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn cut_parts_are_those_of_the_parser(
+            host in "[a-z0-9.-]{1,12}|[ -~]{1,8}",
+            rest in "[/?#][/?#.%2eEa-z0-9:@!-~]{0,20}|[ -~]{0,20}",
+        ) {
+            check(&format!("https://{host}{rest}"));
+            check(&format!("http://{host}.example{rest}"));
+        }
+    }
+}
