@@ -62,9 +62,7 @@ pub fn without_trackers(url: &str) -> Cow<'_, str> {
     let Some((before, query)) = front.split_once('?') else {
         return Cow::Borrowed(url);
     };
-    let host = written_host(url).to_ascii_lowercase();
-    let of_host = trackers::SCOPED.iter().filter(|(domain, _)| is_within(&host, domain));
-    let of_host: Vec<&[&str]> = of_host.map(|(_, names)| *names).collect();
+    let of_host = trackers_of(&written_host(url).to_ascii_lowercase());
     if !query.split('&').any(|pair| is_tracker(&of_host, pair)) {
         return Cow::Borrowed(url);
     }
@@ -78,6 +76,18 @@ pub fn without_trackers(url: &str) -> Cow<'_, str> {
     }
     out.push_str(fragment);
     Cow::Owned(out)
+}
+
+/// Whether any parameter of a query on this host (lower case) only tracks.
+pub fn has_trackers(host: &str, query: &str) -> bool {
+    let of_host = trackers_of(host);
+    query.split('&').any(|pair| is_tracker(&of_host, pair))
+}
+
+/// The lists of names that track on this host alone.
+fn trackers_of(host: &str) -> Vec<&'static [&'static str]> {
+    let scoped = trackers::SCOPED.iter().filter(|(domain, _)| is_within(host, domain));
+    scoped.map(|(_, names)| *names).collect()
 }
 
 /// Whether a pair of a query string is a tracking parameter, on every host or by the lists of one.

@@ -1,6 +1,7 @@
 //! The parts of a web address, from the WHATWG parser or, for most addresses, without it: where the
 //! parser would change nothing, cutting at the marks is enough.
 
+use memchr::memchr;
 use url::Url;
 
 /// The parts of an http or https address, each as the parser writes it.
@@ -42,33 +43,59 @@ impl<'a> Parts<'a> {
         };
         let host_end = rest.bytes().position(|b| matches!(b, b'/' | b'?' | b'#'));
         let (host, rest) = rest.split_at_checked(host_end.unwrap_or(rest.len()))?;
-        if !is_plain_host(host) || !rest.bytes().all(is_plain_byte) {
+        if !is_plain_host(host) || !rest.bytes().all(|b| PLAIN[usize::from(b)]) {
             return None;
         }
-        let (front, fragment) = cut(rest, '#');
-        let (path, query) = cut(front, '?');
-        let has_dot_segment = ["/.", "/%2e", "/%2E"].iter().any(|dot| path.contains(dot));
-        (!has_dot_segment).then_some(Self { is_https, host, port: None, path, query, fragment })
+        let (front, fragment) = cut(rest, b'#');
+        let (path, query) = cut(front, b'?');
+        (!has_dot_segment(path)).then_some(Self {
+            is_https,
+            host,
+            port: None,
+            path,
+            query,
+            fragment,
+        })
     }
 }
 
 /// What stands before the mark, and what behind it.
-fn cut(text: &str, mark: char) -> (&str, Option<&str>) {
-    match text.split_once(mark) {
-        Some((before, behind)) => (before, Some(behind)),
+fn cut(text: &str, mark: u8) -> (&str, Option<&str>) {
+    match memchr(mark, text.as_bytes()).and_then(|at| text.split_at_checked(at)) {
+        Some((before, behind)) => (before, behind.get(1..)),
         None => (text, None),
     }
+}
+
+/// Whether a segment starts with a dot, be it percent-encoded.
+fn has_dot_segment(path: &str) -> bool {
+    let mut before = 0;
+    let starts = |b: u8| std::mem::replace(&mut before, b) == b'/' && matches!(b, b'.' | b'%');
+    path.bytes().any(starts) && ["/.", "/%2e", "/%2E"].iter().any(|dot| path.contains(dot))
 }
 
 /// Names of letters, digits and hyphens in lower case; no number, which would be an address, and no
 /// Punycode, which may be bad.
 fn is_plain_host(host: &str) -> bool {
-    let is_known = |b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-    let last = host.rsplit('.').next().unwrap_or_default();
-    host.bytes().all(is_known)
-        && host.split('.').all(|label| !label.is_empty() && !label.starts_with("xn--"))
-        && last.starts_with(|c: char| c.is_ascii_lowercase())
+    let is_label = |label: &[u8]| !label.is_empty() && !label.starts_with(b"xn--");
+    let is_known = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    let mut labels = host.as_bytes().split(|b| *b == b'.');
+    let last = labels.clone().next_back().and_then(<[u8]>::first);
+    host.as_bytes().iter().all(is_known)
+        && labels.all(is_label)
+        && last.is_some_and(u8::is_ascii_lowercase)
 }
+
+/// By byte: looked up for all bytes of all addresses. 256 entries, so that no byte lies outside.
+const PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut index = 0;
+    while index < 0x80 {
+        table[index] = is_plain_byte(index as u8);
+        index += 1;
+    }
+    table
+};
 
 /// What the parser leaves as it is behind the host, wherever it stands.
 const fn is_plain_byte(b: u8) -> bool {

@@ -11,6 +11,9 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
+/// Room made for the entries of a table; what manifests read of a row is seldom more.
+const ENTRIES_USUAL: usize = 8;
+
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json<'a> {
@@ -157,7 +160,12 @@ impl<'a> Visitor<'a> for Kept<'_, 'a> {
         while let Some(key) = values.next_key_seed(Key { keys: self.keys })? {
             table.is_filled = true;
             match key {
-                Some(key) => table.entries.push((key, values.next_value_seed(self)?)),
+                Some(key) => {
+                    if table.entries.capacity() == 0 {
+                        table.entries.reserve(ENTRIES_USUAL);
+                    }
+                    table.entries.push((key, values.next_value_seed(self)?));
+                }
                 None => values.next_value_seed(Skipped)?,
             }
         }

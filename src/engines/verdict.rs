@@ -336,7 +336,7 @@ fn hash(items: &[Item]) -> u64 {
 /// other: such may honestly have the same pages.
 #[derive(Clone, Debug, Default)]
 pub struct Echo {
-    question: BTreeSet<String>,
+    question: String,
     body_hash: u64,
 }
 
@@ -346,16 +346,21 @@ impl Echo {
         if body_hash == 0 {
             return false;
         }
-        let question: BTreeSet<String> =
-            normalised.split_whitespace().map(str::to_lowercase).collect();
-        let common = question.intersection(&self.question).count();
-        let smaller = question.len().min(self.question.len());
-        let all = question.len() + self.question.len() - common;
-        let is_alike = common == smaller || common * 2 >= all;
-        let is_repeated = body_hash == self.body_hash && !is_alike;
-        *self = Self { question, body_hash };
+        let is_repeated = body_hash == self.body_hash && !are_alike(normalised, &self.question);
+        normalised.clone_into(&mut self.question);
+        self.body_hash = body_hash;
         is_repeated
     }
+}
+
+fn are_alike(one: &str, other: &str) -> bool {
+    let words = |question: &str| -> BTreeSet<String> {
+        question.split_whitespace().map(str::to_lowercase).collect()
+    };
+    let (one, other) = (words(one), words(other));
+    let common = one.intersection(&other).count();
+    let all = one.len() + other.len() - common;
+    common == one.len().min(other.len()) || common * 2 >= all
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 use url::Url;
 
 use super::unwrap::{is_wrapper, unwrapped};
-use crate::address::{Parts, is_within, without_trackers};
+use crate::address::{Parts, has_trackers, is_within, without_trackers};
 use crate::text::is_invisible;
 
 /// Longest address that is kept; browsers and caches stop at two to eight thousand.
@@ -72,8 +72,8 @@ pub(super) fn canonical(raw: &str) -> Option<Canonical<'_>> {
 /// The forms of an address that needs neither the parser nor unwrapping; most are so.
 fn of_plain<'a>(raw: &'a str, parts: &Parts<'a>) -> Option<Canonical<'a>> {
     let shown = match parts.query {
-        Some(_) => without_trackers(raw),
-        None => Cow::Borrowed(raw),
+        Some(query) if has_trackers(parts.host, query) => without_trackers(raw),
+        _ => Cow::Borrowed(raw),
     };
     if shown.len() > URL_BYTES_MAX {
         return None;
@@ -189,10 +189,11 @@ fn push_host(key: &mut String, host: &str) {
         key.push_str(twin);
         return;
     }
-    match host.split_once(".m.") {
-        Some((language, project))
-            if !language.contains('.') && WIKIS.iter().any(|wiki| is_within(project, wiki)) =>
-        {
+    let mobile = host
+        .split_once('.')
+        .and_then(|(language, rest)| Some((language, rest.strip_prefix("m.")?)));
+    match mobile {
+        Some((language, project)) if WIKIS.iter().any(|wiki| is_within(project, wiki)) => {
             key.push_str(language);
             key.push('.');
             key.push_str(project);
