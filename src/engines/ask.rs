@@ -89,6 +89,7 @@ struct Race<'a> {
     deadline: Deadline,
     legs: Vec<Running>,
     done: Sender<Done>,
+    results: Receiver<Done>,
     /// The next leg for lateness is not wanted any more: sent, or refused by the budget.
     is_hedge_settled: bool,
     is_last_chance_settled: bool,
@@ -97,7 +98,7 @@ struct Race<'a> {
 /// Asks until somebody answers validly, the deadline passes, or `cancelled` is set.
 ///
 /// # Cancel
-/// Must run to its end; set `cancelled` instead of dropping it.
+/// Set `cancelled` to have its account. Dropped, it cancels its legs and settles each as cancelled.
 pub async fn ask(
     ground: Ground<'_>,
     route: &dyn Route,
@@ -113,29 +114,24 @@ pub async fn ask(
         deadline,
         legs: Vec::with_capacity(LEGS_MAX),
         done,
+        results,
         is_hedge_settled: false,
         is_last_chance_settled: false,
     };
     race.start(first);
-    let answer = race.run(route, results, cancelled).await;
+    let answer = race.run(route, cancelled).await;
     race.finish(answer)
 }
 
 impl Race<'_> {
-    async fn run(
-        &mut self,
-        route: &dyn Route,
-        mut results: Receiver<Done>,
-        cancelled: &Event,
-    ) -> Result<Done, Refusal> {
+    async fn run(&mut self, route: &dyn Route, cancelled: &Event) -> Result<Done, Refusal> {
         loop {
-            let now = self.ground.reactor.now();
-            if self.deadline.passed(now) {
-                return Err(Refusal::DeadlineExceeded);
+            if self.deadline.passed(self.ground.reactor.now()) {
+                return self.last_look().await;
             }
             let wake = self.next_late_at(route).unwrap_or(self.deadline.instant());
             let timer = self.ground.reactor.sleep_until(wake.min(self.deadline.instant()));
-            let news = local::select2(results.recv(), local::select2(timer, cancelled.wait()));
+            let news = local::select2(self.results.recv(), local::select2(timer, cancelled.wait()));
             match news.await {
                 Either::Left(Some(done)) if done.verdict.is_valid() => return Ok(done),
                 Either::Left(Some(done)) => {
@@ -152,24 +148,49 @@ impl Race<'_> {
         }
     }
 
+    /// The deadline passed. On a core that was held up, an answer that came in time may not have
+    /// been read yet: each leg has one more turn to tell. Nothing is started.
+    async fn last_look(&mut self) -> Result<Done, Refusal> {
+        self.ground.reactor.yield_now().await;
+        while let Some(done) = self.results.try_recv() {
+            if done.verdict.is_valid() {
+                return Ok(done);
+            }
+            self.record(done);
+        }
+        Err(Refusal::DeadlineExceeded)
+    }
+
+    /// The leg is in flight from here on, not from its first turn: whoever chooses next in this
+    /// turn sees it. After the deadline it is not sent, and what it was let through by given back.
     fn start(&mut self, chosen: Chosen) {
         let now = self.ground.reactor.now();
         let Some(engine) = self.ground.engines.get(chosen.engine.index()) else {
             return;
         };
+        let (index, given) = (self.legs.len(), self.deadline.left(now));
         let handle = Leg::default();
+        self.legs.push(Running {
+            chosen,
+            handle: handle.clone(),
+            started: now,
+            given,
+            report: None,
+        });
+        debug_assert!(self.legs.len() <= LEGS_MAX, "more legs than a request may have");
+        if self.deadline.passed(now) {
+            return self.settle(index, Verdict::Skipped, None, "no_time");
+        }
         self.ground.witness.starts(&handle);
         let call = leg::Call {
+            in_flight: engine.enter(),
             engine: engine.clone(),
             plan: self.plan.clone(),
             deadline: self.deadline,
-            index: self.legs.len(),
+            index,
             reactor: self.ground.reactor.clone(),
         };
-        self.ground.reactor.spawn(leg::run(call, handle.clone(), self.done.clone()));
-        let given = self.deadline.left(now);
-        self.legs.push(Running { chosen, handle, started: now, given, report: None });
-        debug_assert!(self.legs.len() <= LEGS_MAX, "more legs than a request may have");
+        self.ground.reactor.spawn(leg::run(call, handle, self.done.clone()));
     }
 
     /// When the newest leg still running counts as late, if a leg for lateness may still be sent.
@@ -215,11 +236,12 @@ impl Race<'_> {
         }
     }
 
-    /// An answer was invalid: another engine is asked at once. It needs no hedge budget.
+    /// An answer was invalid: another engine is asked at once. It needs no hedge budget, but time.
     fn retry(&mut self, route: &dyn Route) {
-        let left = self.deadline.left(self.ground.reactor.now());
+        let now = self.ground.reactor.now();
         if self.legs.len() < LEGS_MAX
-            && let Some(chosen) = route.next(&self.asked(), left)
+            && !self.deadline.passed(now)
+            && let Some(chosen) = route.next(&self.asked(), self.deadline.left(now))
         {
             self.start(chosen);
         }
@@ -272,13 +294,6 @@ impl Race<'_> {
             }
             _ => Verdict::Cancelled,
         };
-        let winner = ended.as_ref().ok().map(|done| done.leg);
-        for index in 0..self.legs.len() {
-            if Some(index) != winner && self.legs[index].report.is_none() {
-                self.legs[index].handle.cancel();
-                self.settle(index, loser, None, "race_over");
-            }
-        }
         let first_started = self.legs.first().map_or(Instant::ZERO, |leg| leg.started);
         let mut upstream = self.ground.reactor.now().since(first_started);
         let answer = ended.map(|mut done| {
@@ -289,7 +304,34 @@ impl Race<'_> {
             self.record(done);
             Answer { engine, items }
         });
+        self.settle_rest(loser);
         let legs = self.legs.iter().filter_map(|leg| leg.report).collect();
         Asked { answer, legs, upstream }
     }
+
+    /// Legs that ended and were not heard yet count as what they were; the others are cancelled.
+    fn settle_rest(&mut self, loser: Verdict) {
+        while let Some(done) = self.results.try_recv() {
+            self.record(done);
+        }
+        for index in 0..self.legs.len() {
+            if self.legs[index].report.is_none() {
+                self.legs[index].handle.cancel();
+                self.settle(index, loser, None, "race_over");
+            }
+        }
+    }
 }
+
+/// A race that ends before its end, by a panic or because its task is dropped, leaves no leg
+/// running and no probe out.
+impl Drop for Race<'_> {
+    fn drop(&mut self) {
+        self.settle_rest(Verdict::Cancelled);
+    }
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod rig;
+#[cfg(all(test, feature = "sim"))]
+mod tests;

@@ -11,7 +11,7 @@ use runtime::local::Sender;
 use runtime::{Deadline, Instant, Reactor, Stream};
 
 use super::request;
-use super::state::EngineState;
+use super::state::{EngineState, InFlight};
 use super::verdict::{Judged, Received, judge};
 use crate::model::{Item, Plan, Verdict};
 use crate::wire::h1::client;
@@ -30,7 +30,8 @@ pub struct Done {
     pub items: Vec<Item>,
     /// How long the engine asked to be left alone.
     pub retry_after: Option<Duration>,
-    /// The time spent waiting for the engine: from the request's first byte to the answer's last.
+    /// The time spent waiting for the engine and the way to it: connecting, a first try that came
+    /// to nothing, and the answer to its last byte.
     pub waited: Duration,
     /// Why, from a closed set.
     pub detail: &'static str,
@@ -82,6 +83,8 @@ impl Leg {
 pub struct Call {
     /// Whom to ask.
     pub engine: Rc<EngineState>,
+    /// Counts the call among the engine's until it ends.
+    pub in_flight: InFlight,
     /// What to ask.
     pub plan: Rc<Plan>,
     /// By when.
@@ -94,7 +97,6 @@ pub struct Call {
 
 /// Runs the call and reports to `done` exactly once, even if it panics.
 pub async fn run(call: Call, leg: Leg, done: Sender<Done>) {
-    let _in_flight = call.engine.enter();
     let mut report = Report { leg: call.index, done, is_sent: false };
     let ended = exchange(&call, &leg).await;
     leg.let_go();
@@ -153,13 +155,16 @@ async fn exchange(call: &Call, leg: &Leg) -> Result<(Judged, Duration), Verdict>
     let engine = call.engine.settings();
     let upstream = request::build(engine, &call.plan);
     let host = request::host(&engine.url);
-    let bytes = client::encode(&client::Request {
+    let request = client::Request {
         method: upstream.method,
         target: &upstream.target,
         host: &host,
         headers: &upstream.headers,
         body: &upstream.body,
-    });
+    };
+    let mut first = Some(client::encode(&request));
+    // From here on all time is the engine's or the network's, a first try in vain included.
+    let began = call.reactor.now();
     let mut kept = take(call);
     loop {
         let is_kept = kept.is_some();
@@ -172,8 +177,9 @@ async fn exchange(call: &Call, leg: &Leg) -> Result<(Judged, Duration), Verdict>
             return Err(Verdict::Cancelled);
         }
         leg.hold(&stream);
-        let sent = call.reactor.now();
-        let answer = client::exchange(&stream, bytes.clone(), ANSWER_BYTES_MAX).await;
+        // An exchange reads into the buffer it wrote, so the rare second try encodes anew.
+        let bytes = first.take().unwrap_or_else(|| client::encode(&request));
+        let answer = client::exchange(&stream, bytes, ANSWER_BYTES_MAX).await;
         let now = call.reactor.now();
         leg.let_go();
         if leg.0.is_cancelled.get() {
@@ -189,7 +195,7 @@ async fn exchange(call: &Call, leg: &Leg) -> Result<(Judged, Duration), Verdict>
                 if response.reusable {
                     give(call, stream);
                 }
-                return Ok((judged, now.since(sent)));
+                return Ok((judged, now.since(began)));
             }
             Err(error) if is_kept && error.bytes_received == 0 && !call.deadline.passed(now) => {}
             Err(error) => return Err(error.kind.verdict()),

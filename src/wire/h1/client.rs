@@ -7,7 +7,8 @@ pub use super::response::Response;
 use super::response::{Fault, Progress, Reader};
 use crate::model::Verdict;
 
-/// The first read of an answer: a page of 10 results is rarely longer.
+/// The first read of an answer: a page of 10 results is rarely longer. A request is encoded into a
+/// buffer of this size, because its answer is read into the same.
 const READ_BYTES: usize = 16 * 1024;
 
 /// A request to an engine. Its parts come from manifests and percent-encoding, which leave no CR
@@ -29,7 +30,8 @@ pub struct Request<'a> {
 /// The request's bytes. Controls are left out of everything but the body: a key with a line's end
 /// in it (read from a file, say) must not begin a field or a request of its own.
 pub fn encode(request: &Request<'_>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(512 + request.target.len() + request.body.len());
+    let length = 512 + request.target.len() + request.body.len();
+    let mut bytes = Vec::with_capacity(length.max(READ_BYTES));
     put(request.method, &mut bytes);
     bytes.push(b' ');
     put(request.target, &mut bytes);
@@ -52,7 +54,11 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
 }
 
 fn put(text: &str, bytes: &mut Vec<u8>) {
-    bytes.extend(text.bytes().filter(|byte| is_value(*byte)));
+    if text.bytes().all(is_value) {
+        bytes.extend_from_slice(text.as_bytes());
+    } else {
+        bytes.extend(text.bytes().filter(|byte| is_value(*byte)));
+    }
 }
 
 /// Why an exchange gave no response.
@@ -146,6 +152,7 @@ mod tests {
             Request { method: "GET", target: "/s?q=1", host: "h", headers: &headers, body: b"" };
         let text = String::from_utf8(encode(&get)).expect("text");
         assert_eq!(text, "GET /s?q=1 HTTP/1.1\r\nHost: h\r\nAccept: application/json\r\n\r\n");
+        assert!(encode(&get).capacity() >= READ_BYTES, "its answer is read into the same buffer");
         let post = Request { method: "POST", body: b"{}", headers: &[], ..get };
         let text = String::from_utf8(encode(&post)).expect("text");
         assert_eq!(text, "POST /s?q=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}");
