@@ -42,6 +42,9 @@ pub struct Probe {
     pub surplus_total: Counter,
     /// Errors of accept (out of descriptors and the like).
     pub accept_errors_total: Counter,
+    /// Requests that `Service::done` was or will be told of: whole, refused for their bytes or
+    /// their slowness, or left by their peer between head and body.
+    pub requests_total: Counter,
     /// Responses by class of status: index 0 is 1xx, 4 is 5xx.
     pub responses_total: [Counter; 5],
     /// Bytes read.
