@@ -63,7 +63,8 @@ impl ShardMetrics {
     }
 
     /// A request ended: its response is out or could not be sent (`is_complete`), or its caller
-    /// left. `total` is from the request's first byte to that moment, `own` the part of it that was not spent waiting for an engine.
+    /// left. `total` is from the request's first byte to that moment, `own` the part of it that was
+    /// not spent waiting for an engine.
     pub fn request(&mut self, reply: &Reply, is_complete: bool, total: Duration, own: Duration) {
         self.seen.request(reply, is_complete, total, own);
     }

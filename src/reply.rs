@@ -78,7 +78,7 @@ impl Reply {
         }
     }
 
-    /// What is accounted, and not sent, for a request whose caller left before its answer was there.
+    /// What is accounted, and not sent, for a request whose caller left before its answer.
     pub fn peer_gone(trail: Option<Trail>, account: Option<Account>) -> Self {
         let nothing = Self::new(PEER_GONE, Content::Nothing, Vec::new(), String::new());
         Self { trail, account, ..nothing }

@@ -62,6 +62,8 @@ pub(super) struct Connection<S> {
     read_at: Instant,
     /// When the first byte of the current request was read.
     arrived: Instant,
+    /// Nothing was answered yet.
+    is_new: bool,
 }
 
 /// What a whole request came to.
@@ -93,6 +95,7 @@ impl<S: Service> Connection<S> {
             pending: None,
             read_at: Instant::ZERO,
             arrived: Instant::ZERO,
+            is_new: true,
         }
     }
 
@@ -159,11 +162,16 @@ impl<S: Service> Connection<S> {
         let is_idle = self.input.is_empty() && !self.intake.is_in_body();
         let now = ground.service.reactor().now();
         if is_idle {
-            if ground.service.is_draining() {
-                return false;
+            let wait = match self.is_new {
+                true => Wait::First,
+                false => Wait::Idle,
+            };
+            if wait == Wait::Idle && ground.service.is_draining() {
+                // What has arrived is still read: a request in it is answered.
+                self.stream.shutdown(Shutdown::Read);
             }
             self.settle_down();
-            self.place.waits(Wait::Idle, now + limits.idle_timeout);
+            self.place.waits(wait, now + limits.idle_timeout);
         } else {
             self.place.waits(Wait::Request, self.arrived + limits.header_timeout);
         }
@@ -239,6 +247,7 @@ impl<S: Service> Connection<S> {
     /// Waits for the answer and writes it. False: the connection ends.
     async fn answer(&mut self, exchange: Exchange) -> bool {
         let Exchange { call, is_head, persistence, received } = exchange;
+        self.is_new = false;
         self.place.waits_for_us();
         let mut reply = match call {
             Call::Done(reply) => reply,

@@ -40,7 +40,7 @@ pub trait Service: 'static {
     /// The edge's counters of this core: one probe for all its listeners.
     fn probe(&self) -> &Probe;
 
-    /// Whether the process is going away: looked at 10 times a second and after each response.
+    /// Whether the process is going away: looked at 20 times a second and after each response.
     fn is_draining(&self) -> bool;
 
     /// How long `serve` waits for the last requests once the drain has begun.

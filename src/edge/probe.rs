@@ -61,7 +61,8 @@ pub struct Probe {
     pub slow_readers_total: Counter,
     /// Requests whose peer left before the answer was there.
     pub peers_gone_total: Counter,
-    /// Panics caught in the service, each answered with 500.
+    /// Panics caught: in a request, each answered with 500; in accepting a connection, which is
+    /// lost; in a sweep, which is made up for by the next.
     pub panics_total: Counter,
 }
 

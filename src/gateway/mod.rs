@@ -1,7 +1,7 @@
 //! Stage 1: admission before work. In this order: who asks (401), whether the plan has the endpoint
-//! (403), whether the request is pinned to another region (400: none is forwarded), the key's bucket
-//! and credits (429), and last the concurrency limit (503). Nothing queues, nothing awaits, and no refusal costs more than one
-//! SHA-256 and one map read.
+//! (403), whether the request is pinned to another region (400: nothing is forwarded), the key's
+//! bucket and credits (429), and last the concurrency limit (503). Nothing queues, nothing awaits,
+//! and no refusal costs more than one SHA-256 and one map read.
 //!
 //! A token taken for a request that is then shed is not given back: a caller at the limit is told
 //! to come later, and must not come more often for it. A month's credit is.
@@ -117,8 +117,8 @@ impl Gateway {
 const REGIONS: [(&str, Region); 3] =
     [("EU", Region::Eu), ("US", Region::Us), ("APAC", Region::Apac)];
 
-/// Lets a request through that `X-Region` does not pin elsewhere than `here`. A pinned request never
-/// leaves its region, and nothing is forwarded: answering it here would break what was asked for.
+/// Lets a request through that `X-Region` does not pin elsewhere than `here`. A pinned request
+/// never leaves its region, and nothing is forwarded: an answer from here would break the promise.
 fn check_pin(headers: &Headers<'_>, here: Region) -> Result<(), Refusal> {
     let wrong = |detail: String| {
         let pointer = "#/X-Region".to_owned();

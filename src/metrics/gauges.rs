@@ -96,7 +96,7 @@ pub struct EdgeCounts {
     pub slow_readers: u64,
     /// Peers that left before their answer.
     pub peers_gone: u64,
-    /// Panics answered with 500.
+    /// Panics caught in the edge and the service.
     pub panics: u64,
 }
 

@@ -15,4 +15,5 @@ mod peer;
 mod cases;
 mod misbehaviour;
 mod lifecycle;
+mod planted;
 mod upstream;
