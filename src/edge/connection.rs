@@ -5,6 +5,11 @@
 //! that leaves is noticed. It has a buffer of its own, so that pipelined bytes already here can be
 //! used before it returns. A read is never dropped: it is kept for the next request or, at the end,
 //! shut down and awaited.
+//!
+//! The end of the peer's stream counts as leaving while an answer is being made, though the peer
+//! may only have closed its sending half: the kernel tells the two apart no sooner than we write
+//! (TCP has one FIN for both, RFC 9293 §3.6), and the work for all who hang up would be done for
+//! nobody. An answer that is there at once, a hit or a refusal, reaches a half-closed peer.
 
 use std::future::Future;
 use std::net::Shutdown;

@@ -170,6 +170,8 @@ fn a_drain_answers_what_had_reached_the_machine() {
         peer.send(get("q=v", ""));
     }
     server.drain();
+    // Longer than the edge's tick: the drain is the first thing it sees once the core is free.
+    assert!(!holder.hears_within(Duration::from_millis(150)), "the core is not held");
     server.plants.is_released.store(true, Ordering::SeqCst);
     is_answered_last(&mut holder);
     is_answered_last(&mut busy);
