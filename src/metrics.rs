@@ -2,9 +2,10 @@
 //! once a second as an immutable snapshot, which `control` merges. Percentiles are merged from
 //! histograms (3 significant digits, 1 us to 60 s), never averaged.
 //!
-//! A request without an answer in time counts at its time (a 503 never improves a percentile);
-//! requests that are refused before any work (4xx, overloaded) have a series of their own and are
-//! left out of the percentiles by endpoint, class and key.
+//! Every request is counted once, when it ends: answered, refused, or left by its caller. A request
+//! without an answer in time counts at its time (a 503 never improves a percentile); requests that
+//! are refused before any work (4xx, overloaded) and those whose callers left have series of their
+//! own and are left out of the percentiles by endpoint, class and key.
 //!
 //! `metrics.txt` lists every exported series; `render` writes them, and a test holds
 //! `docs/metrics.md` against the list. Recording allocates only when a series is seen for the first
@@ -61,8 +62,9 @@ impl ShardMetrics {
         Self { seen: Seen::new(settings.engines.len(), settings.keys.len()), spare: None }
     }
 
-    /// A response is out, or could not be sent (`is_complete`). `total` is from the request's first
-    /// byte to the response's last, `own` the part of it that was not spent waiting for an engine.
+    /// A request ended: its response is out or could not be sent (`is_complete`), or its caller
+    /// left. `total` is from the request's first byte to that moment, `own` the part of it that was
+    /// not spent waiting for an engine.
     pub fn request(&mut self, reply: &Reply, is_complete: bool, total: Duration, own: Duration) {
         self.seen.request(reply, is_complete, total, own);
     }

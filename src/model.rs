@@ -506,8 +506,6 @@ pub struct Admitted {
     pub lane: shards::Lane,
     /// Where its bucket stands.
     pub rate: RateState,
-    /// The region it is pinned to.
-    pub pinned: Option<Region>,
     /// By when the last byte must be written.
     pub deadline: Deadline,
 }

@@ -10,6 +10,10 @@ use crate::model::{Account, CacheReport, RateState, Refusal};
 use crate::problem;
 use crate::trail::Trail;
 
+/// The status under which a request is accounted whose caller left before its answer was there;
+/// never sent. The number is nginx's.
+pub const PEER_GONE: u16 = 499;
+
 /// What a body is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
@@ -72,6 +76,12 @@ impl Reply {
             challenge: false,
             close: false,
         }
+    }
+
+    /// What is accounted, and not sent, for a request whose caller left before its answer.
+    pub fn peer_gone(trail: Option<Trail>, account: Option<Account>) -> Self {
+        let nothing = Self::new(PEER_GONE, Content::Nothing, Vec::new(), String::new());
+        Self { trail, account, ..nothing }
     }
 
     /// The reply to a request that is refused; `rate` where the key is known.

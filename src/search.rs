@@ -19,7 +19,7 @@ use crate::answer::{self, AnswerParts};
 use crate::cache::lease::{Asker as LeaseAsker, Word};
 use crate::cache::{Consulted, Lead, Stored, Waiter};
 use crate::config::settings::EngineRole;
-use crate::edge::{Call, Head};
+use crate::edge::{Call, Head, Later};
 use crate::engines::ask::{self, Chosen, RETRY_AFTER};
 use crate::head::Method;
 use crate::ids;
@@ -85,18 +85,22 @@ pub fn call(
         }
         Consulted::NotCached => Call::Done(refuse(asker, &Refusal::NotCached)),
         Consulted::Full => Call::Done(refuse(asker, &Refusal::Overloaded)),
-        Consulted::Joined(waiter) => {
-            Call::Later(Box::pin(wait(shard.clone(), asker, waiter, CacheStatus::Coalesced)))
-        }
+        Consulted::Joined(waiter) => later(shard, asker, waiter, CacheStatus::Coalesced),
         Consulted::Lead(_, _) if !has_time(shard, &asker, now) => {
             Call::Done(refuse(asker, &Refusal::DeadlineExceeded))
         }
         Consulted::Lead(lead, waiter) => {
             let status = led(&asker.plan);
             start_fill(shard, &asker, lead);
-            Call::Later(Box::pin(wait(shard.clone(), asker, waiter, status)))
+            later(shard, asker, waiter, status)
         }
     }
+}
+
+fn later(shard: &Rc<Shard>, asker: Asker, waiter: Waiter, status: CacheStatus) -> Call {
+    let (trail, account) = (asker.trail, Some(asker.account));
+    let answer = Box::pin(wait(shard.clone(), asker, waiter, status));
+    Call::Later(Later { answer, trail, account })
 }
 
 /// Stages 1 and 2: who asks, and what.

@@ -30,7 +30,7 @@ use crate::gateway::{Gateway, Words};
 use crate::mail::{Gossip, LEASE_GRACE, Lease, Letter};
 use crate::metrics::{EdgeCounts, Gauges, Published, ShardMetrics};
 use crate::model::{Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal};
-use crate::reply::Reply;
+use crate::reply::{PEER_GONE, Reply};
 use crate::router::{self, Candidate, Chance, Eligibility};
 use crate::shipped::Shipped;
 
@@ -496,15 +496,15 @@ impl Service for Shard {
     }
 
     fn done(&self, reply: &Reply, sent: Sent) {
-        let Some(trail) = reply.trail else {
-            return;
-        };
+        let trail = reply.trail.unwrap_or_default();
         let own = trail.own();
-        // A refusal at the door costs next to nothing and says nothing of a queue.
-        if trail.admitted != Instant::ZERO {
+        // A refusal at the door costs next to nothing and says nothing of a queue; nor does a
+        // caller that left before it was known how long its answer took.
+        if trail.admitted != Instant::ZERO && reply.status != PEER_GONE {
             self.observe_own(own);
         }
-        self.metrics.borrow_mut().request(reply, sent.is_complete, trail.total(), own);
+        let total = reply.trail.map_or(Duration::ZERO, |trail| sent.at.since(trail.arrived));
+        self.metrics.borrow_mut().request(reply, sent.is_complete, total, own);
     }
 }
 

@@ -69,6 +69,7 @@ fn requests(seen: &Seen) -> Value {
         "admitted": seen.admitted.iter().sum::<u64>(),
         "answered": answered.iter().sum::<u64>(),
         "unanswered": count(Outcome::Unanswered),
+        "peers_gone": count(Outcome::PeerGone),
         "refusals": seen.refusals,
         "by_class": Class::ALL.iter().zip(seen.plans).map(|(class, count)| {
             (class.name().to_owned(), json!(count))

@@ -5,6 +5,11 @@
 //! that leaves is noticed. It has a buffer of its own, so that pipelined bytes already here can be
 //! used before it returns. A read is never dropped: it is kept for the next request or, at the end,
 //! shut down and awaited.
+//!
+//! The end of the peer's stream counts as leaving while an answer is being made, though the peer
+//! may only have closed its sending half: the kernel tells the two apart no sooner than we write
+//! (TCP has one FIN for both, RFC 9293 §3.6), and the work for all who hang up would be done for
+//! nobody. An answer that is there at once, a hit or a refusal, reaches a half-closed peer.
 
 use std::future::Future;
 use std::net::Shutdown;
@@ -20,11 +25,12 @@ use super::respond::{self, Ending};
 use super::route::{Route, route};
 use super::serve::Ground;
 use super::sweep::{Place, Wait};
-use super::{Call, Sent, Service};
+use super::{Call, Later, Sent, Service};
 use crate::head::Method;
 use crate::ids;
 use crate::model::Refusal;
 use crate::reply::{Content, Reply};
+use crate::trail::Trail;
 use crate::wire::h1::head::{Persistence, RequestHead};
 use crate::wire::h1::intake::{Bounds, Intake, Progress};
 
@@ -40,6 +46,9 @@ const LINGER_BYTES_MAX: usize = 64 * 1024;
 
 /// How long that may take.
 const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// How a connection's last words end.
+const LAST: Ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
 
 type Read = Pin<Box<dyn Future<Output = (std::io::Result<usize>, Vec<u8>)>>>;
 
@@ -58,6 +67,8 @@ pub(super) struct Connection<S> {
     read_at: Instant,
     /// When the first byte of the current request was read.
     arrived: Instant,
+    /// Nothing was answered yet.
+    is_new: bool,
 }
 
 /// What a whole request came to.
@@ -72,6 +83,7 @@ struct Exchange {
 /// How a wait for a peer or an answer ended.
 enum Waited<T> {
     Got(T),
+    Panicked,
     PeerGone,
 }
 
@@ -88,6 +100,7 @@ impl<S: Service> Connection<S> {
             pending: None,
             read_at: Instant::ZERO,
             arrived: Instant::ZERO,
+            is_new: true,
         }
     }
 
@@ -99,7 +112,11 @@ impl<S: Service> Connection<S> {
 
     /// One connection too many: it is told to come back, unasked, and closed.
     pub(super) async fn turn_away(mut self) {
-        self.refuse(&Refusal::Overloaded).await;
+        // Nothing was asked, so there is no request to account for.
+        let mut reply = Reply::refused(&Refusal::Overloaded, self.ground.request_id(), None);
+        if self.send(&mut reply, LAST).await.is_complete {
+            self.linger().await;
+        }
         self.end().await;
     }
 
@@ -125,9 +142,16 @@ impl<S: Service> Connection<S> {
             Progress::NeedMore => self.read().await,
             Progress::Continue => {
                 let bytes = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
-                self.write(bytes).await.0 && self.read().await
+                let is_told = self.write(bytes).await.0;
+                if !is_told {
+                    self.left_in_body();
+                }
+                is_told && self.read().await
             }
-            Progress::Whole(exchange) => self.answer(exchange).await,
+            Progress::Whole(exchange) => {
+                self.ground.service.probe().requests_total.increment();
+                self.answer(exchange).await
+            }
             Progress::Refused(refusal) => {
                 self.ground.service.probe().malformed_total.increment();
                 self.refuse(&refusal).await;
@@ -143,11 +167,16 @@ impl<S: Service> Connection<S> {
         let is_idle = self.input.is_empty() && !self.intake.is_in_body();
         let now = ground.service.reactor().now();
         if is_idle {
-            if ground.service.is_draining() {
-                return false;
+            let wait = match self.is_new {
+                true => Wait::First,
+                false => Wait::Idle,
+            };
+            if wait == Wait::Idle && ground.service.is_draining() {
+                // What has arrived is still read: a request in it is answered.
+                self.stream.shutdown(Shutdown::Read);
             }
             self.settle_down();
-            self.place.waits(Wait::Idle, now + limits.idle_timeout);
+            self.place.waits(wait, now + limits.idle_timeout);
         } else {
             self.place.waits(Wait::Request, self.arrived + limits.header_timeout);
         }
@@ -178,6 +207,8 @@ impl<S: Service> Connection<S> {
                 let is_begun = !self.input.is_empty() || self.intake.is_in_body();
                 if is_begun && self.place.is_overdue() {
                     self.refuse(&Refusal::TooSlow).await;
+                } else if self.intake.is_in_body() {
+                    self.left_in_body();
                 }
                 false
             }
@@ -221,16 +252,24 @@ impl<S: Service> Connection<S> {
     /// Waits for the answer and writes it. False: the connection ends.
     async fn answer(&mut self, exchange: Exchange) -> bool {
         let Exchange { call, is_head, persistence, received } = exchange;
+        self.is_new = false;
         self.place.waits_for_us();
         let mut reply = match call {
             Call::Done(reply) => reply,
-            Call::Later(later) => match self.later(later).await {
-                Waited::Got(reply) => reply,
-                Waited::PeerGone => {
-                    self.ground.service.probe().peers_gone_total.increment();
-                    return false;
+            Call::Later(Later { answer, mut trail, account }) => {
+                trail.received = received;
+                match self.later(answer).await {
+                    Waited::Got(reply) => reply,
+                    Waited::Panicked => {
+                        let reply = self.ground.panicked();
+                        Reply { trail: Some(trail), account, ..reply }
+                    }
+                    Waited::PeerGone => {
+                        self.peer_gone(Reply::peer_gone(Some(trail), account));
+                        return false;
+                    }
                 }
-            },
+            }
         };
         if let Some(trail) = &mut reply.trail {
             trail.received = received;
@@ -249,14 +288,14 @@ impl<S: Service> Connection<S> {
     }
 
     /// Runs the answer's future beside a read that notices when the peer leaves.
-    async fn later(&mut self, mut later: Pin<Box<dyn Future<Output = Reply>>>) -> Waited<Reply> {
+    async fn later(&mut self, mut answer: Pin<Box<dyn Future<Output = Reply>>>) -> Waited<Reply> {
         let mut watches = true;
         std::future::poll_fn(|context| {
-            let polled = catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(context)));
+            let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
             match polled {
                 Ok(Poll::Ready(reply)) => return Poll::Ready(Waited::Got(reply)),
                 Ok(Poll::Pending) => {}
-                Err(_) => return Poll::Ready(Waited::Got(self.ground.panicked())),
+                Err(_) => return Poll::Ready(Waited::Panicked),
             }
             while watches {
                 match self.poll_ahead(context) {
@@ -300,12 +339,34 @@ impl<S: Service> Connection<S> {
         })
     }
 
-    /// Writes a reply and accounts for it. False: it did not all go out.
+    /// Accounts for a request whose peer left between its head and the end of its body.
+    fn left_in_body(&self) {
+        self.ground.service.probe().requests_total.increment();
+        self.peer_gone(Reply::peer_gone(Some(Trail::new(self.arrived)), None));
+    }
+
+    /// Accounts for a request whose peer left before its answer was there.
+    fn peer_gone(&self, reply: Reply) {
+        let service = &self.ground.service;
+        service.probe().peers_gone_total.increment();
+        let at = service.reactor().now();
+        service.done(&reply, Sent { at, bytes: 0, is_complete: false });
+    }
+
+    /// Writes a request's reply and accounts for it. False: it did not all go out.
     async fn respond(&mut self, mut reply: Reply, ending: Ending) -> bool {
+        let sent = self.send(&mut reply, ending).await;
+        self.ground.service.done(&reply, sent);
+        self.ground.buffers.give(reply.body);
+        sent.is_complete
+    }
+
+    /// Writes a reply.
+    async fn send(&mut self, reply: &mut Reply, ending: Ending) -> Sent {
         let ground = self.ground.clone();
         let reactor = ground.service.reactor();
         let mut out = ground.buffers.take(reply.body.len() + 1_024);
-        respond::encode(&reply, ending, reactor.unix_time(), &ground.dates, &mut out);
+        respond::encode(reply, ending, reactor.unix_time(), &ground.dates, &mut out);
         let bytes = out.len();
         let (is_complete, out) = self.write(out).await;
         ground.buffers.give(out);
@@ -318,9 +379,7 @@ impl<S: Service> Connection<S> {
         if is_complete {
             probe.sent_bytes_total.add(bytes as u64);
         }
-        ground.service.done(&reply, Sent { at, bytes, is_complete });
-        ground.buffers.give(reply.body);
-        is_complete
+        Sent { at, bytes, is_complete }
     }
 
     /// Writes `bytes` within the bound for slow readers; gives the buffer back.
@@ -334,11 +393,11 @@ impl<S: Service> Connection<S> {
     /// Tells the peer why its bytes are refused, and closes.
     ///
     /// Such a reply has no trail: how long a stranger took to send half a request says nothing
-    /// about us, and must not reach the limiter.
+    /// about us.
     async fn refuse(&mut self, refusal: &Refusal) {
+        self.ground.service.probe().requests_total.increment();
         let reply = Reply::refused(refusal, self.ground.request_id(), None);
-        let ending = Ending { is_head: false, closes: true, tells_keep_alive: false };
-        if self.respond(reply, ending).await {
+        if self.respond(reply, LAST).await {
             self.linger().await;
         }
     }
@@ -389,6 +448,7 @@ fn exchange<S: Service>(
         let own = head.headers.get("x-request-id").and_then(ids::echoable);
         own.map_or_else(|| ground.request_id(), str::to_owned)
     };
+    let trail = Some(Trail::new(arrived));
     let call = match route(head) {
         Route::Search(endpoint) => {
             let service = ground.service.clone();
@@ -396,15 +456,16 @@ fn exchange<S: Service>(
             let called = catch_unwind(AssertUnwindSafe(|| {
                 service.call(endpoint, head, body, arrived, buffer)
             }));
-            called.unwrap_or_else(|_| Call::Done(ground.panicked()))
+            called.unwrap_or_else(|_| Call::Done(Reply { trail, ..ground.panicked() }))
         }
         Route::Options(allow) => {
             let reply = Reply::new(204, Content::Nothing, Vec::new(), request_id());
-            Call::Done(Reply { allow: Some(allow), ..reply })
+            Call::Done(Reply { allow: Some(allow), trail, ..reply })
         }
         Route::Refused(refusal) => {
             let buffer = ground.buffers.take(0);
-            Call::Done(Reply::refused_into(buffer, &refusal, request_id(), None))
+            let reply = Reply::refused_into(buffer, &refusal, request_id(), None);
+            Call::Done(Reply { trail, ..reply })
         }
     };
     let is_head = head.method == Method::Head;

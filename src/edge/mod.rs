@@ -25,8 +25,9 @@ pub use probe::{Counter, Probe};
 pub use serve::serve;
 
 use crate::config::settings::Limits;
-use crate::model::Endpoint;
+use crate::model::{Account, Endpoint};
 use crate::reply::Reply;
+use crate::trail::Trail;
 
 /// What the edge serves. The one on the path is a core's shard; the edge's tests have another.
 pub trait Service: 'static {
@@ -39,7 +40,7 @@ pub trait Service: 'static {
     /// The edge's counters of this core: one probe for all its listeners.
     fn probe(&self) -> &Probe;
 
-    /// Whether the process is going away: looked at 10 times a second and after each response.
+    /// Whether the process is going away: looked at 20 times a second and after each response.
     fn is_draining(&self) -> bool;
 
     /// How long `serve` waits for the last requests once the drain has begun.
@@ -60,24 +61,35 @@ pub trait Service: 'static {
         reply_buffer: Vec<u8>,
     ) -> Call;
 
-    /// Called once per response, after its last byte or its failure. `reply.trail`, where there is
-    /// one, is complete; `reply.body` is what was sent, or would have been to a HEAD.
+    /// Called once per request (`Probe::requests_total`): after its answer's last byte, or the
+    /// failure to send it; or when the caller left before its answer was there, with a reply of
+    /// status `reply::PEER_GONE`, of which nothing is sent. `reply.trail`, where there is one, is
+    /// complete; `reply.body` is what was sent, or would have been to a HEAD.
     fn done(&self, reply: &Reply, sent: Sent);
 }
 
 /// When a request is answered.
-#[expect(clippy::large_enum_variant, reason = "the large variant is the common one; it moves once")]
 pub enum Call {
     /// Now.
     Done(Reply),
-    /// Later; the future borrows nothing of the connection.
-    Later(Pin<Box<dyn Future<Output = Reply>>>),
+    /// Later.
+    Later(Later),
+}
+
+/// An answer that is not there yet.
+pub struct Later {
+    /// Makes it; borrows nothing of the connection.
+    pub answer: Pin<Box<dyn Future<Output = Reply>>>,
+    /// The stages passed so far, for the account of a caller that leaves, or of a panic.
+    pub trail: Trail,
+    /// Whom the request is accounted to, for the same.
+    pub account: Option<Account>,
 }
 
 /// How a response went out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// When the last byte was handed to the kernel, or when that failed.
+    /// When the last byte was handed to the kernel, or when that failed or became needless.
     pub at: Instant,
     /// Bytes of head and body.
     pub bytes: usize,

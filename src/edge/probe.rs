@@ -42,6 +42,9 @@ pub struct Probe {
     pub surplus_total: Counter,
     /// Errors of accept (out of descriptors and the like).
     pub accept_errors_total: Counter,
+    /// Requests that `Service::done` was or will be told of: whole, refused for their bytes or
+    /// their slowness, or left by their peer between head and body.
+    pub requests_total: Counter,
     /// Responses by class of status: index 0 is 1xx, 4 is 5xx.
     pub responses_total: [Counter; 5],
     /// Bytes read.
@@ -58,7 +61,8 @@ pub struct Probe {
     pub slow_readers_total: Counter,
     /// Requests whose peer left before the answer was there.
     pub peers_gone_total: Counter,
-    /// Panics caught in the service, each answered with 500.
+    /// Panics caught: in a request, each answered with 500; in accepting a connection, which is
+    /// lost; in a sweep, which is made up for by the next.
     pub panics_total: Counter,
 }
 

@@ -1,7 +1,7 @@
 //! Stage 1: admission before work. In this order: who asks (401), whether the plan has the endpoint
-//! (403), where the request is pinned to (400), the key's bucket and credits (429), and last the
-//! concurrency limit (503). Nothing queues, nothing awaits, and no refusal costs more than one
-//! SHA-256 and one map read.
+//! (403), whether the request is pinned to another region (400: nothing is forwarded), the key's
+//! bucket and credits (429), and last the concurrency limit (503). Nothing queues, nothing awaits,
+//! and no refusal costs more than one SHA-256 and one map read.
 //!
 //! A token taken for a request that is then shed is not given back: a caller at the limit is told
 //! to come later, and must not come more often for it. A month's credit is.
@@ -34,6 +34,8 @@ pub struct Gateway {
     plans: Vec<Plan>,
     words: Arc<Words>,
     calendar: Calendar,
+    /// Where this instance is.
+    region: Region,
     /// What a request may take, less the margin for writing.
     time: Duration,
 }
@@ -48,6 +50,7 @@ impl Gateway {
             plans: settings.keys.iter().filter_map(plan_of).collect(),
             words,
             calendar: Calendar::default(),
+            region: settings.server.region,
             time: settings.deadline.total.saturating_sub(settings.deadline.write_margin),
         }
     }
@@ -76,7 +79,7 @@ impl Gateway {
         let Some(rate) = plan.rates[endpoint.index()] else {
             return Err((Refusal::Forbidden("the key's plan does not have this endpoint"), None));
         };
-        let pinned = pinned(&head.headers).map_err(|refusal| (refusal, None))?;
+        check_pin(&head.headers, self.region).map_err(|refusal| (refusal, None))?;
         let rate = self
             .words
             .take(key, endpoint, rate, now)
@@ -87,7 +90,7 @@ impl Gateway {
             return Err((Refusal::Overloaded, Some(rate)));
         }
         let deadline = Deadline::after(arrived, self.time);
-        Ok(Admitted { key, lane: plan.lane, rate, pinned, deadline })
+        Ok(Admitted { key, lane: plan.lane, rate, deadline })
     }
 
     fn take_credit(&self, plan: &Plan, key: KeyId) -> Result<(), Refusal> {
@@ -110,28 +113,36 @@ impl Gateway {
     }
 }
 
-/// The region that `X-Region` pins a request to.
-fn pinned(headers: &Headers<'_>) -> Result<Option<Region>, Refusal> {
-    let wrong = |detail: &str| {
-        let (pointer, detail) = ("#/X-Region".to_owned(), detail.to_owned());
+/// The regions as `X-Region` names them.
+const REGIONS: [(&str, Region); 3] =
+    [("EU", Region::Eu), ("US", Region::Us), ("APAC", Region::Apac)];
+
+/// Lets a request through that `X-Region` does not pin elsewhere than `here`. A pinned request
+/// never leaves its region, and nothing is forwarded: an answer from here would break the promise.
+fn check_pin(headers: &Headers<'_>, here: Region) -> Result<(), Refusal> {
+    let wrong = |detail: String| {
+        let pointer = "#/X-Region".to_owned();
         Refusal::Invalid(vec![FieldError { pointer, detail }])
     };
     let mut found = None;
     for value in headers.all("x-region") {
-        let region = match value {
-            b"EU" => Region::Eu,
-            b"US" => Region::Us,
-            b"APAC" => Region::Apac,
-            _ => {
-                return Err(wrong("must be EU, US or APAC; leave it out to use the nearest"));
-            }
+        let Some(named) = REGIONS.iter().find(|(name, _)| name.as_bytes() == value) else {
+            let detail = "must be EU, US or APAC; leave it out to use the nearest";
+            return Err(wrong(detail.to_owned()));
         };
-        if found.is_some_and(|other| other != region) {
-            return Err(wrong("stands there twice, with two regions; send one"));
+        if found.is_some_and(|other| other != named) {
+            return Err(wrong("stands there twice, with two regions; send one".to_owned()));
         }
-        found = Some(region);
+        found = Some(named);
     }
-    Ok(found)
+    let Some((pinned, _)) = found.filter(|(_, region)| *region != here) else {
+        return Ok(());
+    };
+    let here = REGIONS.iter().find(|(_, region)| *region == here).map_or("", |(name, _)| name);
+    Err(wrong(format!(
+        "pins to {pinned}, and this gateway serves {here} and forwards nothing: leave X-Region \
+         out, or ask a gateway of {pinned}"
+    )))
 }
 
 #[cfg(test)]

@@ -84,7 +84,6 @@ fn a_known_key_is_let_in_with_a_deadline_from_its_first_byte() {
     let gate = Gate::new();
     let admitted = gate.ask(Endpoint::Fast, &[DEMO, ("X-Region", "EU")], 1_000).unwrap();
     assert_eq!((admitted.key, admitted.lane), (KeyId(0), Lane::Batch));
-    assert_eq!(admitted.pinned, Some(Region::Eu));
     assert_eq!(admitted.deadline, Deadline::at(Instant::from_nanos((1_000 - 5 + 585) * 1_000_000)));
     assert_eq!((admitted.rate.burst, admitted.rate.remaining), (25, 24));
     assert_eq!(admitted.rate.full_in, Duration::from_secs(2));
@@ -115,6 +114,22 @@ fn an_endpoint_outside_the_plan_is_forbidden_and_takes_no_token() {
     let two = [DEMO, ("X-Region", "EU"), ("X-Region", "US")];
     assert!(gate.ask(Endpoint::Fast, &two, 1_000).is_err());
     assert_eq!(gate.ask(Endpoint::Fast, &[DEMO], 1_000).unwrap().rate.remaining, 24);
+}
+
+#[test]
+fn a_pin_to_another_region_is_refused_and_takes_no_token() {
+    let gate = Gate::new();
+    for region in ["US", "APAC"] {
+        let fields = [DEMO, ("X-Region", region)];
+        let (refusal, _) = gate.ask(Endpoint::Fast, &fields, 1_000).expect_err("pinned elsewhere");
+        assert_eq!((refusal.status(), refusal.is_retryable()), (400, false));
+        let Refusal::Invalid(errors) = refusal else { panic!("{refusal:?}") };
+        assert_eq!(errors[0].pointer, "#/X-Region");
+        assert!(errors[0].detail.contains(&format!("ask a gateway of {region}")), "{errors:?}");
+        assert!(errors[0].detail.contains("this gateway serves EU"), "{errors:?}");
+    }
+    let ours = [DEMO, ("X-Region", "EU"), ("x-region", "EU")];
+    assert_eq!(gate.ask(Endpoint::Fast, &ours, 1_000).expect("ours").rate.remaining, 24);
 }
 
 #[test]

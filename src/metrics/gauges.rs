@@ -78,6 +78,8 @@ pub struct EdgeCounts {
     pub surplus: u64,
     /// Errors of accept.
     pub accept_errors: u64,
+    /// Requests received.
+    pub requests: u64,
     /// Responses by class of status, 1xx first.
     pub responses: [u64; 5],
     /// Bytes read.
@@ -94,7 +96,7 @@ pub struct EdgeCounts {
     pub slow_readers: u64,
     /// Peers that left before their answer.
     pub peers_gone: u64,
-    /// Panics answered with 500.
+    /// Panics caught in the edge and the service.
     pub panics: u64,
 }
 
@@ -106,6 +108,7 @@ impl EdgeCounts {
             accepted: probe.accepted_total.get(),
             surplus: probe.surplus_total.get(),
             accept_errors: probe.accept_errors_total.get(),
+            requests: probe.requests_total.get(),
             responses: std::array::from_fn(|class| probe.responses_total[class].get()),
             received_bytes: probe.received_bytes_total.get(),
             sent_bytes: probe.sent_bytes_total.get(),

@@ -126,6 +126,7 @@ fn edge(page: &mut Page, cores: &[Option<Arc<Snapshot>>]) {
     };
     page.series("hedgerow_edge_connections_surplus_total").count(&[], sum(|edge| edge.surplus));
     page.series("hedgerow_edge_accept_errors_total").count(&[], sum(|edge| edge.accept_errors));
+    page.series("hedgerow_edge_requests_received_total").count(&[], sum(|edge| edge.requests));
     page.series("hedgerow_edge_responses_total");
     let classes: [fn(&super::EdgeCounts) -> u64; 5] = [
         |edge| edge.responses[0],

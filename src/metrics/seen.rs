@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use super::timing::{Digits, Timing};
 use crate::model::{CacheStatus, Class, Endpoint, LegReport, Role, Verdict};
-use crate::reply::Reply;
+use crate::reply::{PEER_GONE, Reply};
 
 /// The statuses that are told apart; the last stands for all others.
-pub const STATUSES: [u16; 19] =
-    [200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 415, 417, 429, 431, 500, 501, 503, 504, 0];
+pub const STATUSES: [u16; 21] = [
+    200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 415, 417, 429, 431, PEER_GONE, 500, 501, 503,
+    504, 505, 0,
+];
 
 /// The stages that a trail tells apart.
 pub const STAGES: [&str; 7] = ["gateway", "compile", "cache", "route", "engine", "merge", "write"];
@@ -24,11 +26,13 @@ pub enum Outcome {
     Unanswered,
     /// Not worked on: 4xx, overloaded.
     Refused,
+    /// Let in, and its caller left before the answer was there.
+    PeerGone,
 }
 
 impl Outcome {
     /// All, in the order of their indexes.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Answered(CacheStatus::Hit),
         Self::Answered(CacheStatus::Stale),
         Self::Answered(CacheStatus::Coalesced),
@@ -36,6 +40,7 @@ impl Outcome {
         Self::Answered(CacheStatus::Bypass),
         Self::Unanswered,
         Self::Refused,
+        Self::PeerGone,
     ];
 
     /// As in the metrics.
@@ -44,6 +49,7 @@ impl Outcome {
             Self::Answered(status) => status.name(),
             Self::Unanswered => "unanswered",
             Self::Refused => "refused",
+            Self::PeerGone => "peer_gone",
         }
     }
 
@@ -53,7 +59,14 @@ impl Outcome {
             Self::Answered(status) => status as usize,
             Self::Unanswered => 5,
             Self::Refused => 6,
+            Self::PeerGone => 7,
         }
+    }
+
+    /// Whether its time belongs in percentiles: not where no work was done, nor where the caller
+    /// did not wait for the end of it, which is a bound and not a sample.
+    pub const fn is_timed(self) -> bool {
+        matches!(self, Self::Answered(_) | Self::Unanswered)
     }
 
     /// Of a reply.
@@ -61,6 +74,7 @@ impl Outcome {
         match (reply.cache, reply.code) {
             (Some(cache), _) if reply.status == 200 => Self::Answered(cache.status),
             (_, Some("overloaded" | "not_cached")) => Self::Refused,
+            _ if reply.status == PEER_GONE => Self::PeerGone,
             _ if reply.status >= 500 => Self::Unanswered,
             _ => Self::Refused,
         }
@@ -91,7 +105,7 @@ pub struct EngineSeen {
 pub struct KeySeen {
     /// Requests by outcome.
     pub outcomes: [u64; Outcome::ALL.len()],
-    /// Times of those that were not refused.
+    /// Times of those that are timed (`Outcome::is_timed`).
     pub timing: Timing,
 }
 
@@ -118,7 +132,7 @@ pub struct Seen {
     pub by_endpoint: [[Timing; Outcome::ALL.len()]; Endpoint::ALL.len()],
     /// Our own part of the answered ones, by endpoint.
     pub own: [Timing; Endpoint::ALL.len()],
-    /// Times by class, of those that were not refused.
+    /// Times by class, of those that are timed.
     pub by_class: [Timing; Class::ALL.len()],
     /// Times by stage, of those that were let in.
     pub by_stage: [Timing; STAGES.len()],
@@ -171,7 +185,7 @@ impl Seen {
         total: Duration,
         own: Duration,
     ) {
-        self.incomplete += u64::from(!is_complete);
+        self.incomplete += u64::from(!is_complete && reply.status != PEER_GONE);
         if let Some(code) = reply.code {
             *self.refusals.entry(code).or_default() += 1;
         }
@@ -186,7 +200,7 @@ impl Seen {
         let key = self.keys.get_mut(account.key.0 as usize);
         if let Some(key) = key {
             key.outcomes[outcome.index()] += 1;
-            if outcome != Outcome::Refused {
+            if outcome.is_timed() {
                 key.timing.record(total);
             }
         }
@@ -195,7 +209,7 @@ impl Seen {
         }
         if let Some(class) = account.class {
             self.plans[class.index()] += 1;
-            if outcome != Outcome::Refused {
+            if outcome.is_timed() {
                 self.by_class[class.index()].record(total);
             }
         }
@@ -291,10 +305,10 @@ impl Seen {
         }
     }
 
-    /// Times of an endpoint's requests that were not refused: what percentiles are made of.
+    /// Times of an endpoint's requests that are timed: what percentiles are made of.
     pub fn of_endpoint(&self, endpoint: Endpoint) -> Timing {
         let mut merged = Timing::new(Digits::Three);
-        for outcome in Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Refused) {
+        for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_timed()) {
             merged.merge(&self.by_endpoint[endpoint.index()][outcome.index()]);
         }
         merged

@@ -126,6 +126,32 @@ fn a_request_without_an_answer_counts_at_its_time_and_a_refused_one_does_not() {
 }
 
 #[test]
+fn a_caller_that_left_is_counted_and_is_no_sample() {
+    let mut metrics = busy();
+    let gone = Reply::peer_gone(Some(Trail::default()), account(Some(Class::News)));
+    metrics.request(&gone, false, MS(40), MS(1));
+    let (before, after) = (busy().seen, metrics.seen);
+    let sum = |seen: &Seen| seen.requests.as_flattened().iter().sum::<u64>();
+    assert_eq!(sum(&after), sum(&before) + 1);
+    let fast = Endpoint::Fast.index();
+    assert_eq!(after.by_endpoint[fast][Outcome::PeerGone.index()].count(), 1);
+    assert_eq!(after.keys[0].outcomes[Outcome::PeerGone.index()], 1);
+    assert_eq!(after.admitted[fast], before.admitted[fast] + 1);
+    assert_eq!(after.incomplete, before.incomplete, "nothing was sent");
+    assert_eq!(after.refusals, before.refusals, "nothing was refused");
+    assert_eq!(after.of_endpoint(Endpoint::Fast).count(), 6);
+    assert_eq!(after.keys[0].timing.count(), 6);
+    assert_eq!(after.by_class[Class::News.index()].count(), 6);
+}
+
+#[test]
+fn outcomes_stand_at_their_indexes() {
+    for (index, outcome) in Outcome::ALL.into_iter().enumerate() {
+        assert_eq!(outcome.index(), index, "{}", outcome.name());
+    }
+}
+
+#[test]
 fn extra_load_is_told_three_ways() {
     let extra = busy().seen.extra_load();
     assert_eq!(extra.per_upstream_request, 2.0);

@@ -3,6 +3,7 @@
 
 mod checks;
 mod client;
+mod drains;
 mod engine;
 mod scenarios;
 mod seeds;

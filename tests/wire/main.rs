@@ -2,6 +2,7 @@
 //! Real time, free ports, every wait with a bound. First the whole program; then the edge and the
 //! codec alone, with a toy service in the search path's place that can wait, panic and be left.
 
+mod accounting;
 mod answers;
 mod edge;
 mod engine;
@@ -14,4 +15,5 @@ mod peer;
 mod cases;
 mod misbehaviour;
 mod lifecycle;
+mod planted;
 mod upstream;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hedgerow::config::settings::Limits;
-use hedgerow::edge::{Call, Head, Method, Probe, Sent, Service};
+use hedgerow::edge::{Call, Head, Later, Method, Probe, Sent, Service};
 use hedgerow::model::{Endpoint, Refusal};
 use hedgerow::reply::{Content, Reply};
 use hedgerow::trail::Trail;
@@ -135,12 +135,13 @@ impl Service for Toy {
         let panics = head.query == b"q=late-panic" && head.method == Method::Get;
         self.shown.begun.fetch_add(1, Ordering::SeqCst);
         let unmade = Unmade(self.shown.clone(), false);
-        Call::Later(Box::pin(async move {
+        let answer = Box::pin(async move {
             self.reactor.sleep_until(self.reactor.now() + wait).await;
             assert!(!panics, "planted");
             unmade.settle();
             reply
-        }))
+        });
+        Call::Later(Later { answer, trail, account: None })
     }
 
     fn done(&self, reply: &Reply, sent: Sent) {
