@@ -4,6 +4,7 @@
 mod checks;
 mod client;
 mod engine;
+mod hedging;
 mod scenarios;
 mod seeds;
 mod spine;
