@@ -3,6 +3,7 @@
 
 mod checks;
 mod client;
+mod coalescing;
 mod engine;
 mod hedging;
 mod scenarios;
