@@ -1,11 +1,14 @@
 //! The shipped code in simulated worlds: one thread, virtual time, every run repeatable by its
 //! seed.
 
+mod breakers;
 mod checks;
 mod client;
 mod coalescing;
+mod deadlines;
 mod engine;
 mod hedging;
+mod reports;
 mod scenarios;
 mod seeds;
 mod spine;
