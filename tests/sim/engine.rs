@@ -258,7 +258,8 @@ fn body(reactor: &Reactor, manner: Manner, question: &str) -> Vec<u8> {
     let draw = unit(reactor);
     if draw < manner.block_ratio || matches!(manner.kind, Kind::Block) {
         let page = "<html><title>Just a moment...</title>\
-                    <script>window._cf_chl_opt={}</script></html>";
+                    <script>window._cf_chl_opt={}</script>\
+                    <script src=/cdn-cgi/challenge-platform/h></script></html>";
         return page.as_bytes().to_vec();
     }
     let is_empty = draw < manner.block_ratio + manner.empty_ratio;
