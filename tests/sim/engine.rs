@@ -272,11 +272,10 @@ fn body(reactor: &Reactor, manner: Manner, question: &str) -> Vec<u8> {
             )
         })
         .collect();
-    let padding =
-        if let Kind::Long(bytes) = manner.kind { "x".repeat(bytes) } else { String::new() };
+    let pad = if let Kind::Long(bytes) = manner.kind { "x".repeat(bytes) } else { String::new() };
+    let rows = rows.join(",");
     format!(
-        r#"{{"query":"{question}","padding":"{padding}","results":[{}],"unresponsive_engines":[]}}"#,
-        rows.join(",")
+        r#"{{"query":"{question}","pad":"{pad}","results":[{rows}],"unresponsive_engines":[]}}"#
     )
     .into_bytes()
 }

@@ -155,8 +155,8 @@ fn parse_host(headers: Headers<'_>, is_old: bool) -> Result<&[u8], Refusal> {
     }
 }
 
-/// `uri-host [ ":" port ]` (RFC 3986 §3.2.2), without user information: a name by its characters, or
-/// an IPv6 address in brackets, and perhaps a port.
+/// `uri-host [ ":" port ]` (RFC 3986 §3.2.2), without user information: a name by its characters,
+/// or an IPv6 address in brackets, and perhaps a port.
 fn is_host(host: &[u8]) -> bool {
     let end = match host.first() {
         Some(b'[') => host.iter().position(|byte| *byte == b']').map(|at| at + 1),
