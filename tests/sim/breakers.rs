@@ -254,3 +254,43 @@ fn a_throttled_engine_is_left_alone_for_as_long_as_it_says() {
     let ran = sim.run(96);
     assert_eq!((ran.findings(ms(0)), ran.statuses()), (vec![], vec![200; 96]));
 }
+
+/// All engines were ill and have healed: ten seconds later callers are answered again.
+#[test]
+fn a_total_outage_ends_when_the_engines_heal() {
+    let sim = world::start(2, Options::default(), 4, &[Manner::GOOD; 3], "");
+    for engine in &sim.engines {
+        engine.behave(Manner::after(1).with(FAILS));
+    }
+    for index in 0..600 {
+        sim.ask(ms(5 * index), &format!("what fails {index}"));
+    }
+    sim.pass(ms(4_000));
+    for engine in &sim.engines {
+        engine.behave(Manner::GOOD);
+    }
+    for index in 0..800 {
+        sim.ask(ms(50 * index), &format!("what is number {index}"));
+    }
+    let ran = sim.run(1_400);
+    let since_healed = &ran.exchanges[600..];
+    let second = |from: usize| {
+        let of = &since_healed[from * 20..(from + 5) * 20];
+        of.iter().filter(|e| matches!(e.end, End::Answered(200, _))).count()
+    };
+    let answered: Vec<usize> = (0..8).map(|five| second(five * 5)).collect();
+    assert!(answered[2] >= 95, "answered of each hundred, every 5 s: {answered:?}");
+}
+
+/// What one core sees fail, eight need not see fail.
+#[test]
+fn cores_share_their_evidence_of_an_engine() {
+    let sick = Manner::after(5).with(FAILS).best();
+    let sim = world::start(4, Options::default(), 8, &[sick, Manner::GOOD], "");
+    for index in 0..400 {
+        sim.ask(ms(10 * index), &format!("what is number {index}"));
+    }
+    let asked = sim.engines[0].clone();
+    sim.run(400);
+    assert!(asked.count() <= 30, "{} calls to an engine that fails each", asked.count());
+}

@@ -278,3 +278,26 @@ fn a_reset_of_all_connections_loses_no_caller() {
     let ran = sim.run(1_000);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
 }
+
+/// Whatever makes the answer panics each time: the question is not asked without end.
+#[test]
+fn a_maker_that_always_panics_costs_a_bounded_number_of_calls() {
+    let sim = world::start(3, Options::default(), 1, &[Manner::after(5)], "");
+    sim.ask(ms(20), "what is a hedge");
+    let world = sim.world.clone();
+    let (shard, engine) = (sim.instance.shards[0].clone(), sim.engines[0].clone());
+    let limit = world.now() + ms(800);
+    let mut seen = 0;
+    while world.now() < limit {
+        world.run_until(limit, || engine.count() > seen);
+        if engine.count() == seen {
+            break;
+        }
+        seen = engine.count();
+        let panics = world.census().panics;
+        let _held = shard.metrics.borrow_mut();
+        world.run_until(limit, || world.census().panics > panics);
+    }
+    assert!(world.census().panics >= 1, "no panic was planted");
+    assert!(seen <= 3, "{seen} calls for one question");
+}

@@ -314,3 +314,16 @@ fn a_leg_that_could_not_be_of_use_is_not_sent() {
     assert_eq!((ran.statuses(), calls), (vec![503], vec![1, 1, 0]));
     assert!(ran.slowest() < ms(540), "{:?}", ran.slowest());
 }
+
+/// A burst opens more connections than the configured number; those are closed once they were idle.
+#[test]
+fn connections_beyond_their_number_age_out() {
+    let sim = world::start(1, Options::default(), 1, &[Manner::after(50)], "");
+    for index in 0..40 {
+        sim.ask(ms(0), &format!("what is number {index}"));
+    }
+    sim.pass(ms(1_000));
+    assert!(sim.instance.gauges()[0].engines[0].idle > 2, "no burst, nothing was tested");
+    sim.pass(ms(60_000));
+    assert_eq!(sim.instance.gauges()[0].engines[0].idle, 2);
+}
