@@ -10,7 +10,9 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
+use jiff::civil;
 use jiff::fmt::rfc2822;
+use jiff::tz::TimeZone;
 
 use super::json::Json;
 use super::schema::{Judge, Meaning, When};
@@ -297,15 +299,21 @@ fn asked_rest(judge: &Judge, received: &Received<'_>, json: Option<&Json<'_>>) -
     standard().or_else(from_headers).or_else(from_body)
 }
 
-/// Whole seconds, rounded up.
+/// Whole seconds, rounded up; a day at the most.
 fn seconds(text: &str) -> Option<Duration> {
-    let number = text.trim().parse::<f64>().ok()?;
-    Duration::try_from_secs_f64(number.ceil()).ok()
+    let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite())?;
+    Duration::try_from_secs_f64(number.ceil().min(REST_MAX.as_secs_f64())).ok()
 }
 
-/// An HTTP date in seconds since 1970.
+/// An HTTP date, in any of its three forms (RFC 9110 §5.6.7), in seconds since 1970.
 fn date_s(text: &str) -> Option<i64> {
-    rfc2822::DateTimeParser::new().parse_timestamp(text).ok().map(jiff::Timestamp::as_second)
+    let old = || {
+        let forms = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+        let date = forms.iter().find_map(|form| civil::DateTime::strptime(form, text).ok())?;
+        TimeZone::UTC.to_timestamp(date).ok()
+    };
+    let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok().or_else(old)?;
+    Some(date.as_second())
 }
 
 /// A list of resets, one per window, beside the list of what remains in each: the longest reset of
@@ -421,7 +429,18 @@ mod tests {
         check_rest(&[reset, ("x-ratelimit-remaining", "1, 0")], 389);
         check_rest(&[], REST_THROTTLED_S);
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
-        check_rest(&[("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT"), date], 60);
+        for asked in [
+            "Sun, 06 Nov 1994 08:50:37 GMT",
+            "Sunday, 06-Nov-94 08:50:37 GMT",
+            "Sun Nov  6 08:50:37 1994",
+        ] {
+            check_rest(&[("retry-after", asked), date], 60);
+        }
+        check_rest(&[("retry-after", "Sun, 06 Nov 1994 08:48:37 GMT"), date], REST_THROTTLED_S);
+        for nonsense in ["", "120junk", "NaN", "-inf", "99999999999999999999999e400", "soon, 5"] {
+            check_rest(&[("retry-after", nonsense)], REST_THROTTLED_S);
+        }
+        check_rest(&[("retry-after", "99999999999999999999")], 86_400);
         check_rest(&[("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT")], REST_THROTTLED_S);
     }
 }

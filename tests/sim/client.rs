@@ -9,9 +9,13 @@ use std::time::Duration;
 use runtime::{Deadline, Instant, Reactor};
 
 /// What a client does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ask {
     pub(crate) question: String,
+    /// More of the query string, from its `&` on.
+    pub(crate) query: &'static str,
+    /// More fields of the head, each with its CRLF.
+    pub(crate) fields: &'static str,
     /// Shortens the deadline.
     pub(crate) timeout_ms: Option<u64>,
     /// Hangs up after this long.
@@ -82,8 +86,10 @@ pub(crate) fn send(reactor: &Reactor, to: SocketAddr, at: Instant, ask: Ask, led
 
 async fn exchange(stream: &runtime::Stream, ask: &Ask) -> End {
     let timeout = ask.timeout_ms.map_or(String::new(), |ms| format!("&timeout_ms={ms}"));
+    let (query, fields) = (ask.query, ask.fields);
     let request = format!(
-        "GET /search/fast?q={}{timeout} HTTP/1.1\r\nHost: x\r\nX-API-Key: demo\r\n\r\n",
+        "GET /search/fast?q={}{timeout}{query} HTTP/1.1\r\nHost: x\r\nX-API-Key: demo\r\n\
+         {fields}\r\n",
         ask.question.replace(' ', "+")
     );
     if stream.write_all(request.into_bytes()).await.0.is_err() {

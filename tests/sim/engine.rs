@@ -1,16 +1,44 @@
 //! A simulated engine: SearXNG-shaped answers whose titles carry the question, after a delay, with
-//! faults by chance. It records what it was asked.
+//! faults by chance or by order. It records what it was asked.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::{Shutdown, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use runtime::{Instant, Reactor, Stream};
 
+/// What an engine answers, chance apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// A page of ten.
+    Page,
+    /// A page of at least so many bytes, in pieces of 16 KiB, 1 ms apart.
+    Long(usize),
+    /// An empty list.
+    Empty,
+    /// A browser check, with status 200.
+    Block,
+    /// A connection reset.
+    Reset,
+    /// Nothing.
+    Never,
+    /// The head and half of a page, and nothing more.
+    Half,
+    /// A page in gzip that ends too early.
+    HalfGzip,
+    /// This status, these fields (each with its CRLF) and this body, in which `@Q@` stands for the
+    /// question.
+    Raw(u16, &'static str, &'static str),
+}
+
 /// How an engine behaves; ratios are chances per call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
+    /// What it answers.
+    pub(crate) kind: Kind,
+    /// How good the configuration says it is.
+    pub(crate) quality: f64,
     /// The least delay.
     pub(crate) fast: Duration,
     /// The greatest delay of a slow answer.
@@ -30,6 +58,8 @@ pub(crate) struct Manner {
 impl Manner {
     /// 5 to 40 ms, without a fault.
     pub(crate) const GOOD: Self = Self {
+        kind: Kind::Page,
+        quality: 1.0,
         fast: Duration::from_millis(5),
         slow: Duration::from_millis(40),
         slow_ratio: 1.0,
@@ -42,6 +72,22 @@ impl Manner {
     /// Half of the answers take up to 160 ms.
     pub(crate) const SLOW: Self =
         Self { slow: Duration::from_millis(160), slow_ratio: 0.5, ..Self::GOOD };
+
+    /// A page after exactly `ms`.
+    pub(crate) const fn after(ms: u64) -> Self {
+        let delay = Duration::from_millis(ms);
+        Self { fast: delay, slow: delay, ..Self::GOOD }
+    }
+
+    /// The same manner with another answer.
+    pub(crate) const fn with(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The same manner, preferred to all others.
+    pub(crate) const fn best(self) -> Self {
+        Self { quality: 1000.0, ..self }
+    }
 
     /// A little of every fault.
     pub(crate) const BAD: Self = Self {
@@ -60,30 +106,54 @@ impl Manner {
 pub(crate) struct Called {
     pub(crate) at: Instant,
     pub(crate) question: String,
+    /// Request line and fields.
+    pub(crate) head: String,
 }
 
-/// An engine's record.
-#[derive(Clone, Default)]
-pub(crate) struct Record(Rc<RefCell<Vec<Called>>>);
+/// An engine as a test holds it.
+#[derive(Clone)]
+pub(crate) struct Engine(Rc<Shared>);
 
-impl Record {
+struct Shared {
+    address: SocketAddr,
+    manner: Cell<Manner>,
+    calls: RefCell<Vec<Called>>,
+}
+
+impl Engine {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+
+    /// What it was asked so far.
     pub(crate) fn calls(&self) -> Vec<Called> {
-        self.0.borrow().clone()
+        self.0.calls.borrow().clone()
+    }
+
+    /// How often it was asked so far.
+    pub(crate) fn count(&self) -> usize {
+        self.0.calls.borrow().len()
+    }
+
+    /// How it behaves to calls that come from now on.
+    pub(crate) fn behave(&self, manner: Manner) {
+        self.0.manner.set(manner);
     }
 }
 
 /// Starts an engine at `address`.
-pub(crate) fn start(reactor: &Reactor, address: SocketAddr, manner: Manner) -> Record {
-    let record = Record::default();
-    let listener = reactor.listen(address, 1_024).expect("a free address");
-    let (served, kept) = (reactor.clone(), record.clone());
+pub(crate) fn start(reactor: &Reactor, address: SocketAddr, manner: Manner) -> Engine {
+    let shared = Shared { address, manner: Cell::new(manner), calls: RefCell::default() };
+    let engine = Engine(Rc::new(shared));
+    let listener = reactor.listen(address, 4_096).expect("a free address");
+    let (served, own) = (reactor.clone(), engine.clone());
     reactor.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (reactor, record) = (served.clone(), kept.clone());
-            served.spawn(async move { serve(reactor, stream, manner, record).await });
+            let (reactor, engine) = (served.clone(), own.clone());
+            served.spawn(async move { serve(reactor, stream, engine).await });
         }
     });
-    record
+    engine
 }
 
 /// A random number in 0..1.
@@ -91,7 +161,7 @@ pub(crate) fn unit(reactor: &Reactor) -> f64 {
     (reactor.draw() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-async fn serve(reactor: Reactor, stream: Stream, manner: Manner, record: Record) {
+async fn serve(reactor: Reactor, stream: Stream, engine: Engine) {
     let mut input = Vec::with_capacity(8 * 1024);
     loop {
         let end = input.windows(4).position(|window| window == b"\r\n\r\n");
@@ -106,28 +176,74 @@ async fn serve(reactor: Reactor, stream: Stream, manner: Manner, record: Record)
         };
         let head = String::from_utf8_lossy(&input[..end]).into_owned();
         input.drain(..end + 4);
-        let question = question_of(&head);
-        record.0.borrow_mut().push(Called { at: reactor.now(), question: question.clone() });
+        let (question, manner) = (question_of(&head), engine.0.manner.get());
+        let called = Called { at: reactor.now(), question: question.clone(), head };
+        engine.0.calls.borrow_mut().push(called);
         let is_slow = unit(&reactor) < manner.slow_ratio;
         let span = if is_slow { manner.slow.saturating_sub(manner.fast) } else { Duration::ZERO };
         let delay = manner.fast + span.mul_f64(unit(&reactor));
         reactor.sleep_until(reactor.now() + delay).await;
-        if unit(&reactor) < manner.drop_ratio {
+        if unit(&reactor) < manner.drop_ratio || matches!(manner.kind, Kind::Reset) {
             return stream.shutdown(Shutdown::Both);
         }
         let body = body(&reactor, manner, &question);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        let bytes = [head.into_bytes(), body.into_bytes()].concat();
-        if stream.write_all(bytes).await.0.is_err() {
+        if !answer(&reactor, &stream, manner.kind, &question, body).await {
             return;
         }
         if unit(&reactor) < manner.close_ratio {
             return stream.shutdown(Shutdown::Both);
         }
     }
+}
+
+/// Sends what `kind` asks for; false: the connection is of no use afterwards.
+async fn answer(
+    reactor: &Reactor,
+    stream: &Stream,
+    kind: Kind,
+    question: &str,
+    body: Vec<u8>,
+) -> bool {
+    let (status, fields, body) = match kind {
+        Kind::Raw(status, fields, body) => {
+            (status, fields, body.replace("@Q@", question).into_bytes())
+        }
+        Kind::HalfGzip => (200, "Content-Encoding: gzip\r\n", half_gzip(&body)),
+        _ => (200, "Content-Type: application/json\r\n", body),
+    };
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status} X\r\n{fields}Content-Length: {length}\r\n\r\n");
+    let mut bytes = [head.as_bytes(), &body].concat();
+    match kind {
+        Kind::Never => bytes.clear(),
+        Kind::Half => bytes.truncate(head.len() + length / 2),
+        Kind::Long(_) => return send_slowly(reactor, stream, &bytes).await,
+        _ => return stream.write_all(bytes).await.0.is_ok(),
+    }
+    let is_gone = !bytes.is_empty() && stream.write_all(bytes).await.0.is_err();
+    while !is_gone && matches!(stream.read(Vec::with_capacity(1)).await.0, Ok(count) if count > 0) {
+    }
+    false
+}
+
+async fn send_slowly(reactor: &Reactor, stream: &Stream, bytes: &[u8]) -> bool {
+    for piece in bytes.chunks(16 * 1024) {
+        if stream.write_all(piece.to_vec()).await.0.is_err() {
+            return false;
+        }
+        reactor.sleep_until(reactor.now() + Duration::from_millis(1)).await;
+    }
+    true
+}
+
+/// Gzip, by stored blocks, of which the last third is missing.
+fn half_gzip(body: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(body.len()).expect("a page below 64 KiB");
+    let mut bytes = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01".to_vec();
+    bytes.extend(length.to_le_bytes());
+    bytes.extend((!length).to_le_bytes());
+    bytes.extend(&body[..body.len() * 2 / 3]);
+    bytes
 }
 
 /// The `q` of the request line, decoded.
@@ -138,13 +254,16 @@ fn question_of(head: &str) -> String {
     value.replace("%20", " ").replace('+', " ")
 }
 
-fn body(reactor: &Reactor, manner: Manner, question: &str) -> String {
+fn body(reactor: &Reactor, manner: Manner, question: &str) -> Vec<u8> {
     let draw = unit(reactor);
-    if draw < manner.block_ratio {
-        return "<html><title>Just a moment...</title><script>window._cf_chl_opt={}</script></html>"
-            .to_owned();
+    if draw < manner.block_ratio || matches!(manner.kind, Kind::Block) {
+        let page = "<html><title>Just a moment...</title>\
+                    <script>window._cf_chl_opt={}</script>\
+                    <script src=/cdn-cgi/challenge-platform/h></script></html>";
+        return page.as_bytes().to_vec();
     }
-    let count = if draw < manner.block_ratio + manner.empty_ratio { 0 } else { 10 };
+    let is_empty = draw < manner.block_ratio + manner.empty_ratio;
+    let count = if is_empty || matches!(manner.kind, Kind::Empty) { 0 } else { 10 };
     let rows: Vec<String> = (0..count)
         .map(|row| {
             format!(
@@ -153,5 +272,10 @@ fn body(reactor: &Reactor, manner: Manner, question: &str) -> String {
             )
         })
         .collect();
-    format!(r#"{{"query":"{question}","results":[{}],"unresponsive_engines":[]}}"#, rows.join(","))
+    let pad = if let Kind::Long(bytes) = manner.kind { "x".repeat(bytes) } else { String::new() };
+    let rows = rows.join(",");
+    format!(
+        r#"{{"query":"{question}","pad":"{pad}","results":[{rows}],"unresponsive_engines":[]}}"#
+    )
+    .into_bytes()
 }

@@ -5,22 +5,12 @@ use std::time::Duration;
 use runtime::sim::Options;
 
 use super::checks;
-use super::client::{Ask, End};
+use super::client::Ask;
 use super::engine::Manner;
 use super::world;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
-}
-
-fn statuses(ran: &world::Ran) -> Vec<u16> {
-    ran.exchanges
-        .iter()
-        .map(|exchange| match exchange.end {
-            End::Answered(status, _) => status,
-            End::Left | End::Broken(_) => 0,
-        })
-        .collect()
 }
 
 const STEADY: Manner = Manner { fast: ms(100), slow: ms(100), ..Manner::GOOD };
@@ -33,7 +23,7 @@ fn forty_at_once_on_four_cores_make_one_call() {
     }
     let ran = sim.run(40);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
-    assert_eq!((ran.calls.len(), statuses(&ran)), (1, vec![200; 40]));
+    assert_eq!((ran.calls.len(), ran.statuses()), (1, vec![200; 40]));
 }
 
 #[test]
@@ -41,8 +31,8 @@ fn a_first_caller_that_leaves_takes_nobody_along() {
     let sim = world::start(2, Options::default(), 2, &[STEADY], "");
     let leaver = Ask {
         question: "the same question".to_owned(),
-        timeout_ms: None,
         leaves_after: Some(ms(30)),
+        ..Ask::default()
     };
     sim.send(ms(0), leaver);
     for _ in 0..20 {
@@ -50,7 +40,7 @@ fn a_first_caller_that_leaves_takes_nobody_along() {
     }
     let ran = sim.run(21);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
-    assert_eq!(statuses(&ran).iter().filter(|status| **status == 200).count(), 20);
+    assert_eq!(ran.statuses().iter().filter(|status| **status == 200).count(), 20);
     assert!(ran.calls.len() <= 2, "{} calls", ran.calls.len());
 }
 
@@ -58,7 +48,7 @@ fn a_first_caller_that_leaves_takes_nobody_along() {
 fn callers_that_all_leave_stop_the_work() {
     let sim = world::start(3, Options::default(), 1, &[Manner { fast: ms(500), ..STEADY }], "");
     let leaver =
-        Ask { question: "nobody waits".to_owned(), timeout_ms: None, leaves_after: Some(ms(30)) };
+        Ask { question: "nobody waits".to_owned(), leaves_after: Some(ms(30)), ..Ask::default() };
     sim.send(ms(0), leaver);
     let world = sim.world.clone();
     world.run_until(world.now() + ms(120), || false);
@@ -71,12 +61,12 @@ fn callers_that_all_leave_stop_the_work() {
 fn impatient_callers_still_fill_the_cache() {
     let sim = world::start(4, Options::default(), 1, &[Manner { fast: ms(300), ..STEADY }], "");
     let impatient =
-        Ask { question: "what is a hedge".to_owned(), timeout_ms: Some(150), leaves_after: None };
+        Ask { question: "what is a hedge".to_owned(), timeout_ms: Some(150), ..Ask::default() };
     sim.send(ms(0), impatient.clone());
     sim.send(ms(700), impatient);
     let ran = sim.run(2);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
-    assert_eq!((statuses(&ran), ran.calls.len()), (vec![503, 200], 1));
+    assert_eq!((ran.statuses(), ran.calls.len()), (vec![503, 200], 1));
 }
 
 #[test]
@@ -91,7 +81,7 @@ fn a_frozen_lease_holder_costs_one_call_more_at_the_most() {
     let ran = sim.run(10);
     assert_eq!(ran.findings(ms(300)), Vec::<String>::new());
     assert!(ran.calls.len() <= 2, "{} calls", ran.calls.len());
-    assert_eq!(statuses(&ran), vec![200; 10]);
+    assert_eq!(ran.statuses(), vec![200; 10]);
 }
 
 #[test]
@@ -107,9 +97,8 @@ fn all_engines_down_is_a_503_at_once() {
     }
     let ran = sim.run(20);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
-    assert_eq!(statuses(&ran), vec![503; 20]);
-    let slowest = ran.exchanges.iter().map(|e| e.ended.since(e.sent)).max();
-    assert!(slowest < Some(ms(100)), "{slowest:?}");
+    assert_eq!(ran.statuses(), vec![503; 20]);
+    assert!(ran.slowest() < ms(100), "{:?}", ran.slowest());
 }
 
 #[test]
@@ -136,7 +125,7 @@ fn engines_that_close_idle_connections_cost_no_answer() {
     }
     let ran = sim.run(50);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
-    assert_eq!(statuses(&ran), vec![200; 50]);
+    assert_eq!(ran.statuses(), vec![200; 50]);
 }
 
 #[test]
@@ -150,5 +139,5 @@ fn a_drain_answers_what_is_in_flight() {
     commons.is_draining.store(true, std::sync::atomic::Ordering::Relaxed);
     let ran = sim.run(10);
     assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
-    assert_eq!(statuses(&ran), vec![200; 10]);
+    assert_eq!(ran.statuses(), vec![200; 10]);
 }

@@ -47,7 +47,8 @@ fn troubled(seed: u64) -> Ran {
         let leaves_after = (draw > 0.9).then_some(Duration::from_millis(30));
         let copies = if draw > 0.7 { 4 } else { 1 };
         for _ in 0..copies {
-            sim.send(after, Ask { question: question.clone(), timeout_ms, leaves_after });
+            let question = question.clone();
+            sim.send(after, Ask { question, timeout_ms, leaves_after, ..Ask::default() });
             count += 1;
         }
     }

@@ -10,8 +10,8 @@ use runtime::sim::{Options, World};
 use runtime::{Instant, Reactor};
 
 use super::checks;
-use super::client::{self, Ask, Exchange, Ledger};
-use super::engine::{self, Called, Manner, Record};
+use super::client::{self, Ask, End, Exchange, Ledger};
+use super::engine::{self, Called, Engine, Manner};
 
 /// How long pools may take to warm and listeners to listen.
 const START_MAX: Duration = Duration::from_secs(5);
@@ -25,7 +25,8 @@ pub(crate) struct Sim {
     pub(crate) instance: Instance,
     pub(crate) clients: Reactor,
     pub(crate) ledger: Ledger,
-    records: Vec<Record>,
+    /// In the order of their manners.
+    pub(crate) engines: Vec<Engine>,
     before: BTreeMap<String, usize>,
 }
 
@@ -38,6 +39,21 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    /// What clients got, in the order of their ends; 0: nothing.
+    pub(crate) fn statuses(&self) -> Vec<u16> {
+        let status = |exchange: &Exchange| match exchange.end {
+            End::Answered(status, _) => status,
+            End::Left | End::Broken(_) => 0,
+        };
+        self.exchanges.iter().map(status).collect()
+    }
+
+    /// How long the longest wait was.
+    pub(crate) fn slowest(&self) -> Duration {
+        let took = self.exchanges.iter().map(|exchange| exchange.ended.since(exchange.sent));
+        took.max().unwrap_or_default()
+    }
+
     /// Everything that must hold in any world.
     pub(crate) fn findings(&self, slack: Duration) -> Vec<String> {
         let mut findings = checks::answers(&self.exchanges, slack);
@@ -61,14 +77,15 @@ pub(crate) fn start(
          [[key]]\nname = \"demo\"\nplan = \"pro\"\n\
          sha256 = \"2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea\"\n",
     );
-    let mut records = Vec::new();
+    let mut engines = Vec::new();
     for (index, manner) in manners.iter().enumerate() {
         let address: SocketAddr = format!("10.0.1.{}:80", index + 1).parse().expect("an address");
         let reactor = world.core(&format!("engine-{index}"), address.ip());
-        records.push(engine::start(&reactor, address, *manner));
+        engines.push(engine::start(&reactor, address, *manner));
         text.push_str(&format!(
             "[[engine]]\nname = \"e{index}\"\nadapter = \"searxng\"\nurl = \"http://{address}\"\n\
-             connections_per_core = 2\n"
+             connections_per_core = 2\nquality = {:?}\n",
+            manner.quality
         ));
     }
     text.push_str(more);
@@ -82,7 +99,7 @@ pub(crate) fn start(
     assert!(is_up, "the instance does not listen");
     world.run_until(world.now() + Duration::from_millis(100), || false);
     let before = world.census().tasks;
-    Sim { world, instance, clients, ledger: Ledger::default(), records, before }
+    Sim { world, instance, clients, ledger: Ledger::default(), engines, before }
 }
 
 impl Sim {
@@ -94,8 +111,13 @@ impl Sim {
 
     /// Asks `question` in `after` from now.
     pub(crate) fn ask(&self, after: Duration, question: &str) {
-        let ask = Ask { question: question.to_owned(), timeout_ms: None, leaves_after: None };
+        let ask = Ask { question: question.to_owned(), ..Ask::default() };
         self.send(after, ask);
+    }
+
+    /// Lets `span` pass.
+    pub(crate) fn pass(&self, span: Duration) {
+        self.world.run_until(self.world.now() + span, || false);
     }
 
     /// Runs until `count` exchanges ended and everything settled.
@@ -103,14 +125,14 @@ impl Sim {
         let limit = self.world.now() + Duration::from_secs(60);
         let ledger = self.ledger.clone();
         let is_over = self.world.run_until(limit, || ledger.count() >= count);
-        self.world.run_until(self.world.now() + SETTLE, || false);
+        self.pass(SETTLE);
         let mut leaks = checks::leaks(&self.world, &self.instance, &self.before);
         if !is_over {
             leaks.push(format!("{} of {count} requests ended", ledger.count()));
         }
         Ran {
             exchanges: ledger.exchanges(),
-            calls: self.records.iter().flat_map(Record::calls).collect(),
+            calls: self.engines.iter().flat_map(Engine::calls).collect(),
             leaks,
             trace: self.world.trace_hash(),
         }

@@ -154,6 +154,7 @@ fn interim_responses_are_skipped_and_cut_off_ones_are_no_answer() {
     assert_eq!(instance.ask("one").statuses(), [200]);
     let came = instance.ask("two");
     assert_eq!((came.statuses(), &came.json()["code"]), (vec![503], &"no_valid_answer".into()));
+    assert_eq!(engine.calls(), 2, "what had begun to be answered is not asked again");
 }
 
 #[test]

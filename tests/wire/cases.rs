@@ -79,27 +79,27 @@ fn latin1(text: &str) -> Vec<u8> {
 
 #[test]
 fn well_formed_requests_are_answered_in_order() {
-    check("well_formed", 15);
+    check("well_formed", 23);
 }
 
 #[test]
 fn bodies_end_where_their_framing_says() {
-    check("bodies", 10);
+    check("bodies", 16);
 }
 
 #[test]
 fn framing_in_doubt_is_refused_and_the_connection_closed() {
-    check("framing_in_doubt", 25);
+    check("framing_in_doubt", 38);
 }
 
 #[test]
 fn malformed_heads_are_refused_and_the_connection_closed() {
-    check("malformed", 25);
+    check("malformed", 42);
 }
 
 #[test]
 fn other_methods_are_told_what_is_allowed() {
-    check("methods", 5);
+    check("methods", 6);
 }
 
 #[test]
@@ -111,6 +111,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
         get("", &format!("{field}\r\n")).replacen("GET", "POST", 1) + body
     };
     let length = |bytes: usize| post(&format!("Content-Length: {bytes}"), &"b".repeat(bytes));
+    let extended = format!("1;{}\r\nx\r\n0\r\n\r\n", "e".repeat(20_000));
     let case = |name: &str, send: String, status, then| Case {
         group: "too_large".to_owned(),
         name: name.to_owned(),
@@ -127,6 +128,12 @@ fn what_is_too_large_is_refused_before_it_is_read() {
             "100 kB in chunks",
             post("Transfer-Encoding: chunked", &chunk.repeat(25)),
             413,
+            Then::Closes,
+        ),
+        case(
+            "a chunk's extension of 20,000",
+            post("Transfer-Encoding: chunked", &extended),
+            400,
             Then::Closes,
         ),
         case("the largest body", length(65_536), 200, Then::Stays),

@@ -209,6 +209,33 @@ fn each_kind_of_bytes_gets_what_it_deserves() {
     assert_eq!(http::get(instance.search, "/search/fast?q=v").statuses(), [200]);
 }
 
+/// Answered from the cache, refused for its key, refused for its fields: what was sent along is
+/// read to its end, and the next request is answered as itself.
+#[test]
+fn an_early_answer_leaves_no_body_to_be_taken_for_a_request() {
+    let engine = Engine::start(|_| Manner::Page);
+    let instance = Instance::start(1, &[&engine], "");
+    assert_eq!(http::get(instance.search, "/search/fast?q=v").statuses(), [200]);
+    let body =
+        format!("{{\"q\":\"v\",\"more\":\"{}\"}}", get("").repeat(400).replace("\r\n", "  "));
+    let length = format!("Content-Length: {}\r\n", body.len());
+    let chunk = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let long = line(&format!("GET /search/fast?q={} HTTP/1.1", "v".repeat(8_192)));
+    for (first, statuses) in [
+        (post(&length, &body), [200, 200]),
+        (chunked(&chunk), [200, 200]),
+        (post(&length, &body).replace(KEY, ""), [401, 200]),
+        (chunked(&chunk).replace(KEY, ""), [401, 200]),
+        (post(&length, &body).replace("application/json", "text/plain"), [415, 200]),
+        (post(&length, &body).replacen("/search/fast", "/nowhere", 1), [404, 200]),
+        (long, [400, 200]),
+    ] {
+        let came = raw(instance.search, format!("{first}{}", get("")).as_bytes(), SILENCE);
+        assert_eq!((came.statuses(), came.is_closed), (statuses.to_vec(), false), "{first:.60}");
+    }
+    assert_eq!(engine.calls(), 1);
+}
+
 #[test]
 fn a_dribbled_head_is_told_so_and_a_silent_peer_let_go() {
     let engine = Engine::start(|_| Manner::Page);

@@ -90,6 +90,25 @@ fn a_half_closer_is_answered_at_once_or_not_at_all() {
     assert_eq!(server.stop().probe.peers_gone_total.get(), 1);
 }
 
+/// Bodies whose end never comes are not taken for whole ones.
+#[test]
+fn a_peer_that_leaves_in_a_body_has_asked_nothing() {
+    let server = Server::start(PATIENT);
+    let head = "POST /search/fast HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer demo\r\n";
+    for body in [
+        "Content-Length: 9\r\n\r\n{\"q\":",
+        "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-T: 1\r\n",
+    ] {
+        let mut peer = Peer::connect(server.address);
+        peer.send(format!("{head}{body}"));
+        peer.finish_sending();
+        assert!(!peer.read_to_end().contains(" 200 "), "{body}");
+    }
+    assert_eq!(server.stop().calls, 0);
+}
+
 #[test]
 fn a_flooder_gets_its_answers_in_order() {
     let server = Server::start(PATIENT);

@@ -78,6 +78,8 @@ fn check(answer: &str, then: Then, expected: Result<(u16, &str, bool), ExchangeK
 fn a_whole_answer_leaves_the_connection_for_the_next() {
     check("HTTP/1.1 200 OK\nContent-Length: 2\n\nok", KeepsOpen, Ok((200, "ok", true)));
     check("HTTP/1.1 204 Nothing\n\n", KeepsOpen, Ok((204, "", true)));
+    check("HTTP/1.1 304 As it was\nContent-Length: 2\n\n", KeepsOpen, Ok((304, "", true)));
+    check("HTTP/1.1 204 Nothing\nTransfer-Encoding: chunked\n\n", KeepsOpen, Ok((204, "", true)));
     check(
         "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nok\n0\n\n",
         KeepsOpen,
@@ -93,6 +95,12 @@ fn what_comes_beyond_an_answer_poisons_the_connection() {
         Ok((200, "ok", false)),
     );
     check("HTTP/1.1 204 Nothing\nContent-Length: 2\n\nok", KeepsOpen, Ok((204, "", false)));
+    check("HTTP/1.1 304 As it was\nContent-Length: 2\n\nok", KeepsOpen, Ok((304, "", false)));
+    check(
+        "HTTP/1.1 204 Nothing\nTransfer-Encoding: chunked\n\n2\nok\n0\n\n",
+        KeepsOpen,
+        Ok((204, "", false)),
+    );
     check("HTTP/1.1 200 OK\n\nok", Closes, Ok((200, "ok", false)));
 }
 

@@ -6,6 +6,7 @@
 //! Refused with 501: codings other than `chunked` under a final `chunked`.
 
 use std::mem::MaybeUninit;
+use std::net::Ipv6Addr;
 
 use super::{decimal, lists};
 use crate::head::{Field, Head, Headers, Method};
@@ -154,13 +155,33 @@ fn parse_host(headers: Headers<'_>, is_old: bool) -> Result<&[u8], Refusal> {
     }
 }
 
-/// `uri-host [ ":" port ]` by its characters (RFC 3986 §3.2.2), without user information.
+/// `uri-host [ ":" port ]` (RFC 3986 §3.2.2), without user information: a name by its characters,
+/// or an IPv6 address in brackets, and perhaps a port.
 fn is_host(host: &[u8]) -> bool {
-    !host.is_empty()
-        && host.iter().all(|byte| {
-            byte.is_ascii_alphanumeric()
-                || matches!(byte, b'.' | b'-' | b'_' | b'~' | b':' | b'[' | b']' | b'%')
-        })
+    let end = match host.first() {
+        Some(b'[') => host.iter().position(|byte| *byte == b']').map(|at| at + 1),
+        _ => host.iter().position(|byte| *byte == b':').or(Some(host.len())),
+    };
+    let Some((name, rest)) = end.and_then(|end| host.split_at_checked(end)) else {
+        return false;
+    };
+    let is_named = match name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")) {
+        Some(address) => str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok()),
+        None => !name.is_empty() && name.iter().all(is_of_name),
+    };
+    is_named && is_port(rest)
+}
+
+fn is_of_name(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'~' | b'%')
+}
+
+/// Nothing, or a colon and a number below 65,536; the number may be left out.
+fn is_port(rest: &[u8]) -> bool {
+    match rest.strip_prefix(b":") {
+        Some(digits) => digits.is_empty() || decimal(digits).is_some_and(|port| port < 1 << 16),
+        None => rest.is_empty(),
+    }
 }
 
 /// RFC 9112 §6.3, where any doubt is a refusal.
@@ -278,6 +299,13 @@ mod tests {
         check("GET / HTTP/1.1\nHost:", Err(400));
         check("GET / HTTP/1.1\nHost: x\nHost: x", Err(400));
         check("GET / HTTP/1.1\nHost: x/y", Err(400));
+        for host in ["x:y", "x:80:80", "x:65536", ":80", "[::1", "[::1]80", "[x]", "::1", "a b"] {
+            check(&format!("GET / HTTP/1.1\nHost: {host}"), Err(400));
+            check(&format!("GET http://{host}/ HTTP/1.1\nHost: x"), Err(400));
+        }
+        for host in ["x:80", "x:", "127.0.0.1:80", "x."] {
+            check(&format!("GET / HTTP/1.1\nHost: {host}"), Ok(("/", "", host, Framing::Empty)));
+        }
         check("GET / HTTP/1.0\nA: b", Ok(("/", "", "", Framing::Empty)));
         check("GET / HTTP/1.1\nHost: [::1]:80", Ok(("/", "", "[::1]:80", Framing::Empty)));
     }

@@ -1,0 +1,73 @@
+//! Faults that other programs had with deadlines: budgets that are not passed on, and budgets that
+//! are told to strangers.
+
+use std::time::Duration;
+
+use runtime::sim::Options;
+
+use super::client::{Ask, End};
+use super::engine::Manner;
+use super::world;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// What a caller says about itself and its time stays here.
+#[test]
+fn engines_learn_nothing_of_the_caller_and_its_time() {
+    let sim = world::start(71, Options::default(), 1, &[Manner::GOOD], "");
+    let ask = Ask {
+        question: "what is a hedge".to_owned(),
+        timeout_ms: Some(400),
+        query: "&max_results=7",
+        fields: "X-Deadline-Ms: 333\r\nX-Request-Id: a-name-of-theirs\r\nCookie: a=secret\r\n\
+                 X-Forwarded-For: 192.0.2.7\r\nTraceparent: 00-abc-def-01\r\n",
+        ..Ask::default()
+    };
+    sim.send(ms(0), ask);
+    let ran = sim.run(1);
+    assert_eq!((ran.findings(ms(0)), ran.statuses()), (vec![], vec![200]));
+    let head = ran.calls[0].head.to_ascii_lowercase();
+    for told in [
+        "deadline",
+        "timeout",
+        "budget",
+        "333",
+        "400",
+        "request-id",
+        "theirs",
+        "cookie",
+        "secret",
+        "forwarded",
+        "192.0.2.7",
+        "traceparent",
+        "api-key",
+        "demo",
+        "authorization",
+    ] {
+        assert!(!head.contains(told), "an engine is told {told}:\n{head}");
+    }
+}
+
+/// The hop before us says how much of its time is left: the smaller of it and ours counts.
+#[test]
+fn the_time_a_caller_has_left_is_kept_and_never_extended() {
+    for (fields, query, at_most) in [
+        ("X-Deadline-Ms: 200\r\n", "", ms(200)),
+        ("", "&timeout_ms=250", ms(250)),
+        ("X-Deadline-Ms: 300\r\n", "&timeout_ms=250", ms(250)),
+        ("X-Deadline-Ms: 250\r\n", "&timeout_ms=600", ms(250)),
+        ("X-Deadline-Ms: 600\r\n", "", ms(600)),
+        ("", "", ms(600)),
+    ] {
+        let sim = world::start(72, Options::default(), 1, &[Manner::after(2_000)], "");
+        let question = "what is a hedge".to_owned();
+        sim.send(ms(0), Ask { question, query, fields, ..Ask::default() });
+        let ran = sim.run(1);
+        assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
+        assert!(matches!(ran.exchanges[0].end, End::Answered(503, _)));
+        let took = ran.slowest();
+        assert!(took > at_most - ms(30) && took < at_most + ms(10), "{took:?} of {at_most:?}");
+    }
+}
