@@ -57,8 +57,8 @@ pub(super) struct Rig {
     pub(super) delays_left: Cell<u32>,
     /// Each call to each engine, by index and time.
     pub(super) calls: Rc<RefCell<Vec<(u16, Instant)>>>,
-    /// The ends of connections as engines saw them: by whom, and whether it was our side.
-    pub(super) closed_by_us: Rc<RefCell<Vec<u16>>>,
+    /// The engines that saw a connection end, one entry each time.
+    pub(super) closed: Rc<RefCell<Vec<u16>>>,
     pub(super) learned: RefCell<Vec<(LegReport, &'static str)>>,
     pub(super) hedged: RefCell<Vec<(EngineId, bool)>>,
 }
@@ -150,7 +150,7 @@ pub(super) fn rig(
     let timers = Timers { grain: Duration::ZERO, late_max: Duration::ZERO };
     let options = Options { network_delay: (one_way, one_way), timers, ..Options::default() };
     let world = World::new(seed, options);
-    let (calls, closed_by_us) = (Rc::<RefCell<_>>::default(), Rc::<RefCell<_>>::default());
+    let (calls, closed) = (Rc::<RefCell<_>>::default(), Rc::<RefCell<_>>::default());
     let mut text = String::new();
     let addresses: Vec<SocketAddr> =
         (0..acts.len()).map(|index| SocketAddr::from(([10, 0, 1, index as u8 + 1], 80))).collect();
@@ -165,7 +165,7 @@ pub(super) fn rig(
             index: index as u16,
             acts: acts.to_vec(),
             calls: Rc::clone(&calls),
-            closed_by_us: Rc::clone(&closed_by_us),
+            closed: Rc::clone(&closed),
         };
         let peer = Rc::new(peer);
         reactor.spawn(async move {
@@ -191,7 +191,7 @@ pub(super) fn rig(
         delay: ms(10_000),
         delays_left: Cell::new(u32::MAX),
         calls,
-        closed_by_us,
+        closed,
         learned: RefCell::default(),
         hedged: RefCell::default(),
     };
@@ -231,7 +231,7 @@ struct Peer {
     index: u16,
     acts: Vec<Act>,
     calls: Rc<RefCell<Vec<(u16, Instant)>>>,
-    closed_by_us: Rc<RefCell<Vec<u16>>>,
+    closed: Rc<RefCell<Vec<u16>>>,
 }
 
 impl Peer {
@@ -241,19 +241,24 @@ impl Peer {
             let (read, filled) = stream.read(input).await;
             input = filled;
             if !matches!(read, Ok(count) if count > 0) {
-                return self.closed_by_us.borrow_mut().push(self.index);
+                return self.closed.borrow_mut().push(self.index);
             }
             if !input.ends_with(b"\r\n\r\n") {
                 continue;
             }
             input.clear();
-            let mut calls = self.calls.borrow_mut();
-            let turn = calls.iter().filter(|(whom, _)| *whom == self.index).count();
-            calls.push((self.index, self.reactor.now()));
-            drop(calls);
+            let turn = self.note_call();
             let act = self.acts.get(turn).or(self.acts.last()).copied();
             self.play(&stream, act.expect("each engine has an act")).await;
         }
+    }
+
+    /// Which of its calls this is.
+    fn note_call(&self) -> usize {
+        let mut calls = self.calls.borrow_mut();
+        let turn = calls.iter().filter(|(whom, _)| *whom == self.index).count();
+        calls.push((self.index, self.reactor.now()));
+        turn
     }
 
     async fn play(&self, stream: &Stream, act: Act) {

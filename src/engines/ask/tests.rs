@@ -111,7 +111,8 @@ mod load {
                 Poll::Ready(())
             })
             .await;
-            (one.await, other.await);
+            one.await;
+            other.await;
             seen
         });
         assert_eq!(seen, [1, 2]);
@@ -180,7 +181,7 @@ mod end {
         });
         let expected = [(0, Role::Probe, Verdict::Cancelled), (1, HEDGE, Verdict::Cancelled)];
         check(&world, &rig, 0, &expected);
-        let mut closed = rig.closed_by_us.borrow().clone();
+        let mut closed = rig.closed.borrow().clone();
         closed.sort_unstable();
         assert_eq!(closed, [0, 1]);
     }
@@ -286,9 +287,12 @@ mod order {
 
     const NOBODY: &str = "NoValidAnswer";
 
+    /// What the engines do, who wins, and after how many milliseconds it is over.
+    type Case<'a> = (&'a [&'a [Act]], Result<u16, String>, u64);
+
     #[test]
     fn a_late_leg_that_fails_does_not_decide_for_the_other() {
-        let cases: [(&[&[Act]], Result<u16, String>, u64); 3] = [
+        let cases: [Case<'_>; 3] = [
             // The late one fails, the hedge answers later.
             (&[&[Act::Error(ms(60))], &[Act::Page(ms(90))]], Ok(1), 130),
             // The hedge fails first, the late one answers.
@@ -333,7 +337,7 @@ mod order {
         took(&raced, ms(20 + 8 * 10));
         let answer = raced.asked.answer.expect("a valid answer");
         assert_eq!((answer.engine, answer.items.len()), (EngineId(1), 10));
-        assert_eq!(*rig.closed_by_us.borrow(), [0], "the loser's connection is closed");
+        assert_eq!(*rig.closed.borrow(), [0], "the loser's connection is closed");
         assert_eq!(rig.engines[1].pool.borrow().idle(), 1, "the winner's is kept");
     }
 
