@@ -7,6 +7,7 @@
 
 mod beside;
 mod crowd;
+mod rounds;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -94,7 +95,7 @@ struct Report {
     rss_bytes_after: Option<u64>,
     rss_bytes_per_connection: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<beside::Report>,
+    beside: Option<rounds::Report>,
     /// What the operating system lets the generator open, which bounds `asked`.
     descriptors_max: usize,
     host: Host,
@@ -138,7 +139,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         rss_bytes_before: held.rss_before,
         rss_bytes_after: held.rss_after,
         rss_bytes_per_connection: grown.map(|bytes| bytes as f64 / held.count.opened.max(1) as f64),
-        beside: others.map(|others| beside::Report::new(&others, options.max_p99_ratio, &rounds)),
+        beside: others.map(|others| rounds::Report::new(&others, options.max_p99_ratio, &rounds)),
         descriptors_max: descriptors,
         host: Host::here(),
     };
