@@ -120,7 +120,7 @@ async fn crowded(
     let phase = measure(reactor, plan, others, number).await?;
     let count = crowd.close().await?;
     let held = count.opened.saturating_sub(count.closed);
-    Ok(Crowded { phase, held, lost: count.failed + count.closed })
+    Ok(Crowded { phase, held, lost: count.lost() })
 }
 
 /// One measurement. Both of a round have one plan of arrivals: what chance crowds together there is
@@ -151,10 +151,16 @@ async fn measure(
     if tally.total() == 0 {
         return Err(format!("{}/s for {:?} are no request", others.rate_per_s, others.span));
     }
+    let server_cpu = cpu_after.1.zip(cpu_before.1).map(|(after, before)| after.since(before));
+    if let (Some(cpu), Some(pid)) = (server_cpu, others.pid)
+        && cpu.total.is_zero()
+    {
+        return Err(format!("process {pid} spent no time, so another one answered"));
+    }
     let generator = cpu_after.0.since(cpu_before.0).total;
     Ok(Phase {
         tally,
-        server_cpu: cpu_after.1.zip(cpu_before.1).map(|(after, before)| after.since(before)),
+        server_cpu,
         generator_cpu_ratio: generator.as_secs_f64() / wall.as_secs_f64().max(1e-9),
         noise: Disturbance::read().since(noise_before, wall),
     })

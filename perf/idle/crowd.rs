@@ -49,6 +49,13 @@ pub(super) struct Count {
     pub(super) closed: usize,
 }
 
+impl Count {
+    /// Asked for, and not held to the end.
+    pub(super) fn lost(self) -> usize {
+        self.failed + self.closed
+    }
+}
+
 /// What the tasks count.
 #[derive(Default)]
 struct Counters {

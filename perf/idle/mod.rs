@@ -139,7 +139,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         rss_bytes_before: held.rss_before,
         rss_bytes_after: held.rss_after,
         rss_bytes_per_connection: grown.map(|bytes| bytes as f64 / held.count.opened.max(1) as f64),
-        beside: others.map(|others| rounds::Report::new(&others, options.max_p99_ratio, &rounds)),
+        beside: others
+            .filter(|_| !rounds.is_empty())
+            .map(|others| rounds::Report::new(&others, options.max_p99_ratio, &rounds)),
         descriptors_max: descriptors,
         host: Host::here(),
     };
@@ -161,7 +163,8 @@ async fn measure(
     let rss_after = rss();
     reactor.sleep_until(reactor.now() + Duration::from_secs_f64(options.seconds)).await;
     let held = Held { count: crowd.close().await?, rss_before, rss_after };
-    let rounds = match others {
+    // Beside connections that were lost there is nothing to measure: the report says so.
+    let rounds = match others.filter(|_| held.count.lost() == 0) {
         Some(others) => beside::run(reactor, &plan, &others).await?,
         None => Vec::new(),
     };
@@ -175,6 +178,9 @@ impl Options {
         }
         if !(2..=ROUNDS_MAX).contains(&self.rounds) {
             return Err(format!("--rounds are 2 to {ROUNDS_MAX}"));
+        }
+        if let Some(pid) = self.pid.filter(|pid| !process::is_alive(*pid)) {
+            return Err(format!("there is no process {pid}"));
         }
         let others = self.beside_rate.map_or(0, |_| beside::CONNECTIONS_MAX);
         if descriptors < self.connections + others + DESCRIPTORS_SPARE {

@@ -76,3 +76,30 @@ fn a_request_of_others_that_is_not_good_fails_the_run() {
     assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
     assert!(printed(&output).contains("not answered well"), "{}", printed(&output));
 }
+
+#[test]
+fn beside_connections_that_were_lost_nobody_is_measured() {
+    // A port that was free a moment ago: nobody listens there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let target = format!("http://{}/", free.local_addr().expect("an address"));
+    drop(free);
+    let idle = ["idle", "--target", &target, "--connections=10", "--seconds=0"];
+    let (report, output) = report("lost", &[&idle[..], &["--beside-rate=50"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
+    assert!(printed(&output).contains("connections were lost"), "{}", printed(&output));
+    assert_eq!((&report["failed"], report.get("beside")), (&10.into(), None));
+}
+
+#[test]
+fn a_process_that_did_not_answer_is_not_weighed_beside_others() {
+    let [engine, other] = [(), ()].map(|()| Engine::start(&["--law", "fixed:0.1"]));
+    let target = format!("http://{}/stats", engine.address);
+    let wrong = other.pid();
+    let idle = ["idle", "--target", &target, "--connections=10", "--seconds=0"];
+    let others = ["--beside-rate=50", "--beside-seconds=0.2", "--pid", &wrong];
+    let output = perf(&[&idle[..], &others].concat());
+    assert!(!output.status.success(), "{}", printed(&output));
+    assert!(printed(&output).contains("another one answered"), "{}", printed(&output));
+    engine.quit();
+    other.quit();
+}
