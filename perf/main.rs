@@ -19,6 +19,7 @@ mod target;
 mod connection;
 mod response;
 mod measure;
+mod evidence;
 mod process;
 mod sink;
 mod core;
@@ -43,7 +44,7 @@ enum Command {
     /// Requests by a plan, or as fast as answers come
     Load(Box<load::Options>),
     /// Connections that are held without a request
-    Idle(idle::Options),
+    Idle(Box<idle::Options>),
     /// What a request costs on two servers, by rounds in turn
     Compare(Box<compare::Options>),
     /// Whether the generator reports known truths
@@ -70,7 +71,7 @@ fn run(command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Engine(options) => engine::run(&options).map(done),
         Command::Load(options) => load::run(&options).map(done),
-        Command::Idle(options) => idle::run(&options).map(done),
+        Command::Idle(options) => idle::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::FreezeTest(options) => freeze::run(&options).map(done),
         Command::Report(options) => report::run(&options).map(done),

@@ -33,6 +33,11 @@ impl Latency {
         self.0.saturating_record(value_us.clamp(1, VALUE_US_MAX));
     }
 
+    /// Adds the values of another histogram.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("all histograms have the same bounds");
+    }
+
     /// How many values there are.
     pub(crate) fn count(&self) -> u64 {
         self.0.len()
@@ -49,6 +54,7 @@ impl Latency {
             count: self.count(),
             mean_ms: (!self.0.is_empty()).then(|| self.0.mean() / 1e3),
             p50_ms: self.at_ms(0.5),
+            p50_interval_ms: self.interval_ms(0.5),
             p90_ms: self.at_ms(0.9),
             p99_ms: self.at_ms(0.99),
             p99_interval_ms: self.interval_ms(0.99),
@@ -77,6 +83,7 @@ pub(crate) struct Summary {
     pub(crate) count: u64,
     pub(crate) mean_ms: Option<f64>,
     pub(crate) p50_ms: Option<f64>,
+    pub(crate) p50_interval_ms: Option<(f64, f64)>,
     pub(crate) p90_ms: Option<f64>,
     pub(crate) p99_ms: Option<f64>,
     pub(crate) p99_interval_ms: Option<(f64, f64)>,
@@ -161,6 +168,14 @@ mod tests {
         assert!(low < 985.0 && high > 995.0);
         assert!(summary.p99_9_interval_ms.is_none(), "one value does not bound a p99.9");
         assert!(Latency::new().summary().p50_ms.is_none());
+    }
+
+    #[test]
+    fn merged_values_are_as_if_measured_together() {
+        let mut latency = of_ms(1..=500);
+        latency.merge(&of_ms(501..=1000));
+        assert_eq!(latency.count(), 1000);
+        near(latency.summary().p99_ms, 990.0);
     }
 
     #[test]

@@ -99,7 +99,25 @@ fn idle(report: &Value) -> Option<String> {
     let bytes = report["rss_bytes_per_connection"].as_f64();
     let bytes = bytes.map_or_else(|| "?".to_owned(), |bytes| format!("{bytes:.0}"));
     let (opened, closed) = (report["opened"].as_u64()?, report["closed_by_server"].as_u64()?);
-    Some(format!("{opened} held, {closed} lost, {bytes} bytes resident each"))
+    let mut text = format!("{opened} held, {closed} lost, {bytes} bytes resident each");
+    if let Some(beside) = report.get("beside") {
+        text.push_str(&others(beside)?);
+    }
+    Some(text)
+}
+
+fn others(beside: &Value) -> Option<String> {
+    let ratio = &beside["p99_ratio"];
+    let of = |field: &str| ratio[field].as_f64();
+    let noisy = if ratio["is_noisy"] == true { ", noisy" } else { "" };
+    Some(format!(
+        "; others' p99 with {} held by without: ratio {:.3} ({:.3} to {:.3}, {} rounds{noisy})",
+        beside["held_min"],
+        of("median")?,
+        of("low")?,
+        of("high")?,
+        ratio["rounds"],
+    ))
 }
 
 #[cfg(test)]
@@ -135,6 +153,15 @@ mod tests {
         check(
             json!({"opened": 5, "closed_by_server": 0, "rss_bytes_per_connection": 812.4}),
             Some("| x | 5 held, 0 lost, 812 bytes resident each |\n"),
+        );
+        let ratio = json!({"median": 1.01, "low": 0.9, "high": 1.1, "rounds": 6});
+        check(
+            json!({"opened": 5, "closed_by_server": 0, "rss_bytes_per_connection": 812.4,
+                "beside": {"held_min": 4, "p99_ratio": ratio}}),
+            Some(
+                "| x | 5 held, 0 lost, 812 bytes resident each; others' p99 with 4 held by \
+                 without: ratio 1.010 (0.900 to 1.100, 6 rounds) |\n",
+            ),
         );
         check(json!({"other": 1}), None);
     }

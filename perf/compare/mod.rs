@@ -10,8 +10,6 @@
 //! the receiving side of its answers in it: the same for both servers, as long as answers are
 //! alike.
 
-mod evidence;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,21 +17,15 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::evidence::{Evidence, Pair, Verdict, Weighed, median};
 use crate::load::{CONNECTIONS_MAX, Good, Run, closed};
 use crate::process::{self, Disturbance, Host, Noise};
 use crate::queries::Queries;
 use crate::target::{Requests, Target};
 use crate::{core, sink};
-use evidence::{Evidence, Verdict, median};
 
-/// Exit code of a ratio above `--max-ratio` with its whole interval.
-const EXIT_ABOVE: u8 = 3;
 /// Requests in flight when a round ends are waited for as long.
 const DRAIN: Duration = Duration::from_secs(5);
-/// A pair in which another guest of the host took more than this share of the CPUs is left out, as
-/// long as at most `NOISY_RATIO_MAX` of the pairs are.
-const STEAL_RATIO_MAX: f64 = 0.01;
-const NOISY_RATIO_MAX: f64 = 0.2;
 
 /// Options of `compare`.
 #[derive(Args, Clone, Debug)]
@@ -116,7 +108,6 @@ struct Report {
     connections: usize,
     pairs: usize,
     pairs_left_out: usize,
-    /// More pairs were disturbed than may be left out, so none was.
     is_noisy: bool,
     ratio: Evidence,
     max_ratio: Option<f64>,
@@ -171,11 +162,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let report = draw_up(options, (a.name, b.name), pairs);
     report.print();
     sink::write_json(options.json.as_deref(), &report)?;
-    Ok(if report.verdict == Verdict::Above {
-        ExitCode::from(EXIT_ABOVE)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(report.verdict.exit())
 }
 
 impl Side {
@@ -233,32 +220,25 @@ impl Side {
 }
 
 fn draw_up(options: &Options, names: (String, String), pairs: Vec<(Round, Round)>) -> Report {
-    let is_quiet = |pair: &&(Round, Round)| {
-        pair.0.noise.steal_ratio.max(pair.1.noise.steal_ratio) <= STEAL_RATIO_MAX
+    let of_pair = |pair: &(Round, Round)| Pair {
+        ratio: pair.0.cpu_us / pair.1.cpu_us,
+        steal_ratio: pair.0.noise.steal_ratio.max(pair.1.noise.steal_ratio),
     };
-    let quiet: Vec<f64> = pairs.iter().filter(is_quiet).map(ratio).collect();
-    let noisy = pairs.len() - quiet.len();
-    let is_noisy = noisy as f64 > pairs.len() as f64 * NOISY_RATIO_MAX;
-    let ratios = if is_noisy { pairs.iter().map(ratio).collect() } else { quiet };
-    let evidence = Evidence::of(&ratios, options.seed);
+    let weighed = Weighed::of(&pairs.iter().map(of_pair).collect::<Vec<_>>(), options.seed);
     let (rounds_a, rounds_b): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
     Report {
         schema: 1,
         a: Column::new(names.0, rounds_a),
         b: Column::new(names.1, rounds_b),
         connections: options.connections,
-        pairs: ratios.len(),
-        pairs_left_out: if is_noisy { 0 } else { noisy },
-        is_noisy,
-        verdict: evidence.verdict(options.max_ratio),
-        ratio: evidence,
+        pairs: weighed.pairs,
+        pairs_left_out: weighed.pairs_left_out,
+        is_noisy: weighed.is_noisy,
+        verdict: weighed.evidence.verdict(options.max_ratio),
+        ratio: weighed.evidence,
         max_ratio: options.max_ratio,
         host: Host::here(),
     }
-}
-
-fn ratio(pair: &(Round, Round)) -> f64 {
-    pair.0.cpu_us / pair.1.cpu_us
 }
 
 impl Column {

@@ -1,4 +1,4 @@
-//! The generator seen from outside: known truths, costs, idle connections.
+//! The generator seen from outside: known truths and costs.
 
 use crate::common::{Engine, perf, printed, report};
 
@@ -78,17 +78,4 @@ fn a_process_that_did_not_answer_is_not_compared() {
     assert!(printed(&output).contains("another one answered"), "{}", printed(&output));
     engine.quit();
     other.quit();
-}
-
-#[test]
-fn idle_connections_are_held_and_weighed() {
-    let engine = Engine::start(&["--law", "fixed:0.1"]);
-    let target = format!("http://{}/stats", engine.address);
-    let pid = engine.pid();
-    let idle = ["idle", "--target", &target, "--connections=300", "--seconds=0.2", "--warm"];
-    let (report, output) = report("idle", &[&idle[..], &["--pid", &pid]].concat());
-    assert!(output.status.success(), "{}", printed(&output));
-    assert_eq!((&report["opened"], &report["closed_by_server"]), (&300.into(), &0.into()));
-    assert!(report["rss_bytes_per_connection"].as_f64() > Some(100.0), "{report}");
-    engine.quit();
 }

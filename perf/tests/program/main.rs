@@ -3,3 +3,5 @@
 mod common;
 mod engine;
 mod generator;
+mod idle;
+mod planted;

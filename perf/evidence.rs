@@ -1,5 +1,10 @@
 //! What pairs of measurements prove: the median of their ratios and its bootstrap interval (Efron
 //! 1979, percentile method), from a seed.
+//!
+//! Both sides of a pair are measured one after the other. A pair in which another guest of the host
+//! took much of the CPUs says little of either, and is left out as long as few are.
+
+use std::process::ExitCode;
 
 use serde::Serialize;
 
@@ -7,19 +12,43 @@ use crate::chance::Chance;
 
 const RESAMPLES: usize = 10_000;
 const STREAM: u64 = 32;
+/// Exit code of a ratio above its limit with its whole interval.
+const EXIT_ABOVE: u8 = 3;
+/// A pair in which another guest of the host took more than this share of the CPUs is left out, as
+/// long as at most `NOISY_RATIO_MAX` of the pairs are.
+const STEAL_RATIO_MAX: f64 = 0.01;
+const NOISY_RATIO_MAX: f64 = 0.2;
+
+/// The ratio of one pair, and the larger steal of its two sides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    pub(crate) ratio: f64,
+    pub(crate) steal_ratio: f64,
+}
+
+/// What all pairs prove together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weighed {
+    pub(crate) evidence: Evidence,
+    /// Pairs the evidence is of.
+    pub(crate) pairs: usize,
+    pub(crate) pairs_left_out: usize,
+    /// More pairs were disturbed than may be left out, so none was.
+    pub(crate) is_noisy: bool,
+}
 
 /// A median ratio and its 95 % interval.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Evidence {
-    pub(super) median: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Evidence {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 /// What it says of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// No limit was given.
     NoLimit,
     /// The whole interval is at or below it.
@@ -30,9 +59,26 @@ pub(super) enum Verdict {
     NotEnoughEvidence,
 }
 
+impl Weighed {
+    /// Of `pairs`, with a bootstrap from `seed`.
+    pub(crate) fn of(pairs: &[Pair], seed: u64) -> Self {
+        let is_quiet = |pair: &&Pair| pair.steal_ratio <= STEAL_RATIO_MAX;
+        let quiet: Vec<f64> = pairs.iter().filter(is_quiet).map(|pair| pair.ratio).collect();
+        let noisy = pairs.len() - quiet.len();
+        let is_noisy = noisy as f64 > pairs.len() as f64 * NOISY_RATIO_MAX;
+        let ratios = if is_noisy { pairs.iter().map(|pair| pair.ratio).collect() } else { quiet };
+        Self {
+            evidence: Evidence::of(&ratios, seed),
+            pairs: ratios.len(),
+            pairs_left_out: if is_noisy { 0 } else { noisy },
+            is_noisy,
+        }
+    }
+}
+
 impl Evidence {
     /// Of the ratios of pairs.
-    pub(super) fn of(ratios: &[f64], seed: u64) -> Self {
+    pub(crate) fn of(ratios: &[f64], seed: u64) -> Self {
         let mut chance = Chance::seeded(seed, STREAM);
         let mut medians: Vec<f64> = (0..RESAMPLES)
             .map(|_| {
@@ -49,7 +95,7 @@ impl Evidence {
     }
 
     /// Against `limit`, if there is one.
-    pub(super) fn verdict(&self, limit: Option<f64>) -> Verdict {
+    pub(crate) fn verdict(&self, limit: Option<f64>) -> Verdict {
         match limit {
             None => Verdict::NoLimit,
             Some(limit) if self.low > limit => Verdict::Above,
@@ -60,8 +106,13 @@ impl Evidence {
 }
 
 impl Verdict {
+    /// What the program ends with.
+    pub(crate) fn exit(self) -> ExitCode {
+        if self == Self::Above { ExitCode::from(EXIT_ABOVE) } else { ExitCode::SUCCESS }
+    }
+
     /// For people.
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::NoLimit => "no limit given",
             Self::Within => "within the limit",
@@ -72,7 +123,7 @@ impl Verdict {
 }
 
 /// The median; NaN of nothing.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match (values.len() % 2, values.get(middle)) {
@@ -104,6 +155,22 @@ mod tests {
     #[test]
     fn one_wild_pair_does_not_move_the_median() {
         check(&[0.80, 0.79, 9.0, 0.81, 0.80, 0.80, 0.79, 0.81, 0.80, 0.80], 1.0, Verdict::Within);
+    }
+
+    #[test]
+    fn a_disturbed_pair_is_left_out_unless_many_are() {
+        let weighed = |disturbed: usize| {
+            let pairs: Vec<Pair> = (0..10)
+                .map(|index| Pair {
+                    ratio: if index < disturbed { 9.0 } else { 1.0 },
+                    steal_ratio: if index < disturbed { 0.5 } else { 0.0 },
+                })
+                .collect();
+            let weighed = Weighed::of(&pairs, 1);
+            (weighed.pairs, weighed.pairs_left_out, weighed.is_noisy, weighed.evidence.high)
+        };
+        assert_eq!(weighed(2), (8, 2, false, 1.0));
+        assert_eq!(weighed(6), (10, 0, true, 9.0));
     }
 
     #[test]
