@@ -140,8 +140,8 @@ impl Refusal {
             Self::UnsupportedMediaType => (
                 415,
                 "unsupported_media_type",
-                "The body is not JSON",
-                "Send the body as 'Content-Type: application/json'.",
+                "The body is not plain JSON",
+                "Send JSON as 'Content-Type: application/json', without a Content-Encoding.",
                 false,
             ),
             Self::ExpectationFailed => (

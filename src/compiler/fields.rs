@@ -94,6 +94,14 @@ pub(super) fn is_json(content_type: Option<&[u8]>) -> bool {
         })
 }
 
+/// Whether the `Content-Encoding` lines say that the body is as it is: it is read as it comes, so a
+/// compressed one would be refused as bad JSON, which tells its sender nothing.
+pub(super) fn is_uncoded(lines: &[&[u8]]) -> bool {
+    let codings = lines.iter().flat_map(|line| line.split(|b| *b == b','));
+    let mut given = codings.map(<[u8]>::trim_ascii).filter(|coding| !coding.is_empty());
+    given.all(|coding| coding.eq_ignore_ascii_case(b"identity"))
+}
+
 /// Reads `name=value&…`: `+` and `%20` are spaces, other bytes stand for themselves, all in UTF-8.
 pub(super) fn from_query(raw: &[u8], errors: &mut Errors) -> Vec<Given> {
     let mut given = Vec::new();
@@ -312,6 +320,22 @@ mod tests {
             assert_eq!(is_json(Some(kind.as_bytes())), expected, "{kind}");
         }
         assert!(!is_json(None));
+    }
+
+    #[test]
+    fn only_identity_is_no_coding() {
+        for (lines, expected) in [
+            (&[][..], true),
+            (&["identity"], true),
+            (&["Identity, identity", ""], true),
+            (&["gzip"], false),
+            (&["identity", "gzip"], false),
+            (&["identity,br"], false),
+            (&["identity;q=1"], false),
+        ] {
+            let lines: Vec<&[u8]> = lines.iter().map(|line: &&str| line.as_bytes()).collect();
+            assert_eq!(is_uncoded(&lines), expected, "{lines:?}");
+        }
     }
 
     proptest! {

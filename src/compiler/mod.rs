@@ -17,6 +17,7 @@ mod classify;
 mod memo;
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::address::is_within;
 use crate::config::settings::Settings;
@@ -36,20 +37,22 @@ pub struct Compiler {
     memo: Memo,
 }
 
-/// A request as this stage sees it: bytes and the four headers that carry fields.
+/// A request as this stage sees it: bytes, the headers that say what the body is, and those that
+/// carry fields.
 struct Asked<'a> {
     is_post: bool,
     query: &'a [u8],
     body: &'a [u8],
     content_type: Option<&'a [u8]>,
-    deadline_ms: Option<&'a [u8]>,
+    content_encoding: Vec<&'a [u8]>,
+    deadline_ms: Vec<&'a [u8]>,
     cache_control: Vec<&'a [u8]>,
 }
 
 impl Asked<'_> {
     /// Whether nothing but the query string says what is asked.
     fn is_steered_by_query_alone(&self) -> bool {
-        !self.is_post && self.deadline_ms.is_none() && self.cache_control.is_empty()
+        !self.is_post && self.deadline_ms.is_empty() && self.cache_control.is_empty()
     }
 }
 
@@ -68,7 +71,8 @@ impl Compiler {
     /// a POST. A query string seen lately is not compiled again.
     ///
     /// # Errors
-    /// `UnsupportedMediaType` for a POST that is not JSON, `Invalid` with every wrong field.
+    /// `UnsupportedMediaType` for a POST that is not JSON or is compressed, `Invalid` with every
+    /// wrong field.
     pub fn compile(
         &self,
         endpoint: Endpoint,
@@ -80,7 +84,8 @@ impl Compiler {
             query: head.query,
             body,
             content_type: head.headers.get("content-type"),
-            deadline_ms: head.headers.get("x-deadline-ms"),
+            content_encoding: head.headers.all("content-encoding").collect(),
+            deadline_ms: head.headers.all("x-deadline-ms").collect(),
             cache_control: head.headers.all("cache-control").collect(),
         };
         if !asked.is_steered_by_query_alone() {
@@ -95,7 +100,9 @@ impl Compiler {
     }
 
     fn compile_asked(&self, endpoint: Endpoint, asked: &Asked<'_>) -> Result<Plan, Refusal> {
-        if asked.is_post && !fields::is_json(asked.content_type) {
+        let is_plain_json =
+            || fields::is_json(asked.content_type) && fields::is_uncoded(&asked.content_encoding);
+        if asked.is_post && !is_plain_json() {
             return Err(Refusal::UnsupportedMediaType);
         }
         let mut errors = Errors::default();
@@ -109,7 +116,7 @@ impl Compiler {
             fields::from_query(asked.query, &mut errors)
         };
         let mut wanted = Wanted::read(given, endpoint, &self.engines, &mut errors, &mut warnings);
-        wanted.read_headers(asked.deadline_ms, &asked.cache_control, &mut errors);
+        wanted.read_headers(&asked.deadline_ms, &asked.cache_control, &mut errors);
         let plan = self.plan(endpoint, wanted, warnings, &mut errors);
         match plan {
             Some(plan) if errors.is_empty() => Ok(plan),
@@ -154,7 +161,7 @@ impl Compiler {
             exclude_domains,
             include_media: wanted.include_media.take().unwrap_or(false),
             engines: wanted.engines.take().flatten(),
-            timeout: wanted.timeout,
+            timeout: wanted.timeout_ms.take().map(Duration::from_millis),
             cache: wanted.cache.take().unwrap_or_default(),
             key: crate::model::Key([0; 32]),
             warnings,

@@ -11,38 +11,46 @@ fn compiler() -> Compiler {
     Compiler { engines, classifier: Classifier::new(), memo: Memo::new() }
 }
 
-fn get(endpoint: Endpoint, query: &str) -> Result<Plan, Refusal> {
-    let asked = Asked {
+/// A GET of `query` without any header.
+fn asked(query: &str) -> Asked<'_> {
+    Asked {
         is_post: false,
         query: query.as_bytes(),
         body: b"",
         content_type: None,
-        deadline_ms: None,
+        content_encoding: Vec::new(),
+        deadline_ms: Vec::new(),
         cache_control: Vec::new(),
-    };
-    compiler().compile_asked(endpoint, &asked)
+    }
+}
+
+/// A POST of `body` as JSON.
+fn posted(body: &str) -> Asked<'_> {
+    let content_type = Some(&b"application/json"[..]);
+    Asked { is_post: true, body: body.as_bytes(), content_type, ..asked("") }
+}
+
+fn get(endpoint: Endpoint, query: &str) -> Result<Plan, Refusal> {
+    compiler().compile_asked(endpoint, &asked(query))
 }
 
 fn post(body: &str) -> Result<Plan, Refusal> {
-    let asked = Asked {
-        is_post: true,
-        query: b"",
-        body: body.as_bytes(),
-        content_type: Some(b"application/json"),
-        deadline_ms: None,
-        cache_control: Vec::new(),
-    };
-    compiler().compile_asked(Endpoint::Fast, &asked)
+    compiler().compile_asked(Endpoint::Fast, &posted(body))
 }
 
-fn with_headers(deadline_ms: Option<&str>, cache_control: &[&str]) -> Result<Plan, Refusal> {
+fn bytes<'a>(lines: &[&'a str]) -> Vec<&'a [u8]> {
+    lines.iter().map(|line| line.as_bytes()).collect()
+}
+
+fn with_headers(
+    query: &str,
+    deadline_ms: &[&str],
+    cache_control: &[&str],
+) -> Result<Plan, Refusal> {
     let asked = Asked {
-        is_post: false,
-        query: b"q=x&timeout_ms=300",
-        body: b"",
-        content_type: None,
-        deadline_ms: deadline_ms.map(str::as_bytes),
-        cache_control: cache_control.iter().map(|line| line.as_bytes()).collect(),
+        deadline_ms: bytes(deadline_ms),
+        cache_control: bytes(cache_control),
+        ..asked(query)
     };
     compiler().compile_asked(Endpoint::Fast, &asked)
 }
@@ -163,34 +171,104 @@ fn bounds_are_kept() {
     assert_eq!(get(Endpoint::Fast, "q=a%00b").unwrap().query, "ab");
 }
 
+/// Two spellings of each field's values under all its names, of which the first two differ.
 #[test]
-fn headers_shorten_and_steer() {
-    let timeout = |ms| with_headers(Some(ms), &[]).map(|plan| plan.timeout);
-    assert_eq!(timeout("200"), Ok(Some(Duration::from_millis(200))));
-    assert_eq!(timeout("400"), Ok(Some(Duration::from_millis(300))));
-    assert_eq!(pointers(with_headers(Some("soon"), &[])), ["#/X-Deadline-Ms"]);
-    assert_eq!(pointers(with_headers(Some("5000"), &[])), ["#/X-Deadline-Ms"]);
-    let cache = |lines: &[&str]| with_headers(None, lines).map(|plan| plan.cache);
-    assert_eq!(cache(&["max-age=0, No-Cache"]), Ok(CacheMode::NoCache));
-    assert_eq!(cache(&["only-if-cached"]), Ok(CacheMode::OnlyIfCached));
-    assert_eq!(cache(&["no-store", "max-age=5"]), Ok(CacheMode::Default));
-    assert!(cache(&["no-cache", "only-if-cached"]).is_err());
+fn each_pair_of_aliases_must_agree() {
+    for (names, one, other) in [
+        (&["query", "q"][..], "x", "y"),
+        (
+            &["max_results", "maxResults", "count", "num", "num_results", "numResults", "limit"],
+            "5",
+            "6",
+        ),
+        (&["region", "country", "gl"], "de", "all"),
+        (&["lang", "language", "hl"], "de", "de-AT"),
+        (&["time_range", "freshness"], "day", "pw"),
+        (&["safe_search", "safesearch", "safeSearch"], "off", "1"),
+        (&["include_domains", "includeDomains"], "a.org", "b.org"),
+        (&["exclude_domains", "excludeDomains"], "a.org", "a.org,b.org"),
+        (&["include_media", "includeMedia", "include_images"], "true", "0"),
+    ] {
+        let rest = if names.contains(&"q") { "" } else { "q=x&" };
+        for (place, first) in names.iter().enumerate() {
+            for second in names.iter().skip(place + 1) {
+                let agreed = format!("{rest}{first}={one}&{second}={one}");
+                assert!(get(Endpoint::Fast, &agreed).is_ok(), "{agreed}");
+                let query = format!("{rest}{first}={one}&{second}={other}");
+                check_disagreement(get(Endpoint::Fast, &query), first, second);
+            }
+        }
+    }
+}
+
+/// Checks that a request is refused for one reason, which names both places.
+fn check_disagreement(result: Result<Plan, Refusal>, first: &str, second: &str) {
+    let Err(Refusal::Invalid(errors)) = result else {
+        panic!("{first} and {second}: {result:?}");
+    };
+    let [error] = errors.as_slice() else {
+        panic!("{first} and {second}: {errors:?}");
+    };
+    assert_eq!(error.pointer, format!("#/{second}"));
+    let is_named = error.detail.contains(first) || first == second;
+    assert!(is_named, "{first} and {second}: {}", error.detail);
 }
 
 #[test]
-fn a_post_must_be_json() {
-    for kind in [None, Some(&b"text/plain"[..]), Some(b"application/x-www-form-urlencoded")] {
-        let asked = Asked {
-            is_post: true,
-            query: b"",
-            body: b"q=x",
-            content_type: kind,
-            deadline_ms: None,
-            cache_control: Vec::new(),
-        };
+fn headers_say_what_their_fields_say_or_are_refused() {
+    let timeout = |query, lines: &[&str]| with_headers(query, lines, &[]).map(|plan| plan.timeout);
+    let of_200 = Ok(Some(Duration::from_millis(200)));
+    assert_eq!(timeout("q=x", &["200"]), of_200);
+    assert_eq!(timeout("q=x", &["200", "0200"]), of_200);
+    assert_eq!(timeout("q=x", &["200, 200"]), of_200);
+    assert_eq!(timeout("q=x&timeout_ms=200", &["200"]), of_200);
+    let disagree = |query, lines: &[&str], first| {
+        check_disagreement(with_headers(query, lines, &[]), first, "X-Deadline-Ms");
+    };
+    disagree("q=x", &["100", "600"], "X-Deadline-Ms");
+    disagree("q=x", &["600, 100"], "X-Deadline-Ms");
+    disagree("q=x&timeout_ms=300", &["200"], "timeout_ms");
+    disagree("q=x&timeout_ms=300", &["400"], "timeout_ms");
+    for wrong in ["soon", "5000", "49", "", "200,", "-5"] {
+        let refused = pointers(with_headers("q=x", &[wrong], &[]));
+        assert_eq!(refused, ["#/X-Deadline-Ms"], "{wrong}");
+    }
+    let body = r#"{"q":"x","timeout_ms":300}"#;
+    let asked = Asked { deadline_ms: bytes(&["200"]), ..posted(body) };
+    let refused = compiler().compile_asked(Endpoint::Fast, &asked);
+    check_disagreement(refused, "timeout_ms", "X-Deadline-Ms");
+}
+
+#[test]
+fn cache_control_steers_and_may_not_contradict() {
+    let cache = |query, lines: &[&str]| with_headers(query, &[], lines).map(|plan| plan.cache);
+    assert_eq!(cache("q=x", &["max-age=0, No-Cache"]), Ok(CacheMode::NoCache));
+    assert_eq!(cache("q=x", &["only-if-cached"]), Ok(CacheMode::OnlyIfCached));
+    assert_eq!(cache("q=x", &["no-store", "max-age=5"]), Ok(CacheMode::Default));
+    assert_eq!(cache("q=x&cache=no-cache", &["no-cache", "no-cache"]), Ok(CacheMode::NoCache));
+    let disagree = |query, lines: &[&str], first| {
+        check_disagreement(with_headers(query, &[], lines), first, "Cache-Control");
+    };
+    disagree("q=x", &["no-cache", "only-if-cached"], "Cache-Control");
+    disagree("q=x&cache=default", &["no-cache"], "cache");
+    disagree("q=x&cache=only-if-cached", &["no-cache"], "cache");
+}
+
+#[test]
+fn a_post_must_be_json_as_it_is() {
+    let refused = |asked: Asked<'_>| {
         let refusal = compiler().compile_asked(Endpoint::Fast, &asked);
         assert_eq!(refusal, Err(Refusal::UnsupportedMediaType));
+    };
+    for kind in [None, Some(&b"text/plain"[..]), Some(b"application/x-www-form-urlencoded")] {
+        refused(Asked { content_type: kind, ..posted("q=x") });
     }
+    let body = r#"{"q":"x"}"#;
+    for coding in ["gzip", "br", "identity, gzip", "x"] {
+        refused(Asked { content_encoding: bytes(&[coding]), ..posted(body) });
+    }
+    let same = Asked { content_encoding: bytes(&["identity"]), ..posted(body) };
+    assert!(compiler().compile_asked(Endpoint::Fast, &same).is_ok());
 }
 
 #[test]

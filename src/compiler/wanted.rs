@@ -4,8 +4,6 @@
 //! compared, so `count=05` agrees with `limit=5`. Lists are the exception in query strings, where a
 //! repeated name adds to its list, as HTML forms and OpenAPI's default style send them.
 
-use std::time::Duration;
-
 use super::fields::{Errors, Given, Value, shown};
 use super::values::{self, DEADLINE, Served};
 use crate::model::{CacheMode, Endpoint, EngineId, SafeSearch, TimeRange};
@@ -27,9 +25,7 @@ pub(super) struct Wanted {
     pub(super) include_media: Slot<bool>,
     pub(super) engines: Slot<Option<Vec<EngineId>>>,
     pub(super) cache: Slot<CacheMode>,
-    timeout_ms: Slot<u64>,
-    /// The shorter of the field and the header.
-    pub(super) timeout: Option<Duration>,
+    pub(super) timeout_ms: Slot<u64>,
 }
 
 /// A field's value and the name it came under.
@@ -134,30 +130,24 @@ impl Wanted {
         if !is_query_named && !errors.concern(&["#", "#/query", "#/q"]) {
             errors.push("query", "is missing; give the text to search for");
         }
-        wanted.timeout = wanted.timeout_ms.0.as_ref().map(|(ms, _)| Duration::from_millis(*ms));
         wanted
     }
 
-    /// Adds what headers ask for: `X-Deadline-Ms`, of which and the field the shorter counts, and
-    /// `Cache-Control`, which may not contradict the field.
+    /// Adds what headers ask for: `X-Deadline-Ms` and `Cache-Control`, aliases of fields that may
+    /// contradict neither their field nor themselves. A header's lines may come as one with commas
+    /// (RFC 9110 §5.3).
     pub(super) fn read_headers(
         &mut self,
-        deadline_ms: Option<&[u8]>,
+        deadline_ms: &[&[u8]],
         cache_control: &[&[u8]],
         errors: &mut Errors,
     ) {
-        if let Some(raw) = deadline_ms {
-            let word = Value::Word(String::from_utf8_lossy(raw).trim().to_owned());
-            match values::whole(&word, DEADLINE) {
-                Ok(ms) => {
-                    let asked = Duration::from_millis(ms);
-                    self.timeout = Some(self.timeout.map_or(asked, |field| field.min(asked)));
-                }
-                Err(detail) => errors.push("X-Deadline-Ms", detail),
-            }
+        for raw in entries(deadline_ms) {
+            let word = Value::Word(String::from_utf8_lossy(raw).into_owned());
+            let parsed = values::whole(&word, DEADLINE);
+            self.timeout_ms.put("X-Deadline-Ms".into(), parsed, errors);
         }
-        let directives = cache_control.iter().flat_map(|line| line.split(|b| *b == b','));
-        for directive in directives.map(<[u8]>::trim_ascii) {
+        for directive in entries(cache_control) {
             let mode = if directive.eq_ignore_ascii_case(b"no-cache") {
                 CacheMode::NoCache
             } else if directive.eq_ignore_ascii_case(b"only-if-cached") {
@@ -203,6 +193,11 @@ impl Wanted {
             Field::Cache => self.cache.put(name, values::cache(&value), errors),
         }
     }
+}
+
+/// The entries of a header that is a list.
+fn entries<'a>(lines: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+    lines.iter().flat_map(|line| line.split(|b| *b == b',')).map(<[u8]>::trim_ascii)
 }
 
 /// Joins the words of a list that is given by repeating its name.
