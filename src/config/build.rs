@@ -18,6 +18,9 @@ use crate::model::{Class, Region};
 /// Where `serve` listens if the file has no `[[listen]]`.
 const LISTEN_DEFAULT: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
 
+/// Each is a socket, a task and a pool of buffers on every core.
+const LISTENERS_MAX: usize = 64;
+
 /// All settings; what is wrong with them is in the reader's problems.
 pub(super) fn build(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Settings {
     let plans = build_rest::plans(reader);
@@ -113,7 +116,12 @@ fn admin(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Admin {
 
 fn listen(reader: &mut Reader<'_>, around: &Surroundings<'_>, admin: &Admin) -> Vec<Listen> {
     let mut found: Vec<Listen> = Vec::new();
-    for (index, scope) in reader.elements("listen").into_iter().enumerate() {
+    let scopes = reader.elements("listen");
+    if let Some(scope) = scopes.get(LISTENERS_MAX) {
+        let what = format!("more than {LISTENERS_MAX} listeners");
+        reader.problems.add(scope.line, &scope.path, what);
+    }
+    for (index, scope) in scopes.into_iter().take(LISTENERS_MAX).enumerate() {
         let address = reader.address(&scope, "address");
         let serves = reader.texts(&scope, "serves");
         let is_same = |other: &Listen| forms::is_same_place(other.address, address);

@@ -20,7 +20,7 @@ pub(super) fn engines(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Vec
         reader.problems.add(scope.line, &scope.path, format!("more than {ENGINES_MAX} engines"));
     }
     let mut found: Vec<Engine> = Vec::new();
-    for scope in scopes {
+    for scope in scopes.into_iter().take(ENGINES_MAX) {
         let name = reader.text(&scope, "name");
         if !name.is_empty() && found.iter().any(|other| other.name == name) {
             reader.wrong(&scope, "name", format!("\"{name}\" is the name of an earlier engine"));

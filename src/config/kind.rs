@@ -1,6 +1,7 @@
 //! What a key may hold: the kinds of value, their bounds, and the reading of one TOML value into
 //! one typed value. A refusal is half a sentence that names what was found and what is wanted.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -170,7 +171,7 @@ impl Kind {
     }
 
     fn read_list(&self, value: &DeValue<'_>) -> Result<Value, String> {
-        let mut texts = Vec::new();
+        let (mut texts, mut seen) = (Vec::new(), HashSet::new());
         for item in value.as_array().into_iter().flat_map(|list| list.iter()) {
             let text = item.get_ref().as_str().ok_or_else(|| self.wrong_type(item.get_ref()))?;
             let is_right = match self {
@@ -182,7 +183,7 @@ impl Kind {
             if !is_right {
                 return Err(format!("\"{}\" is not known here; want {self}", forms::excerpt(text)));
             }
-            if texts.iter().any(|other| other == text) {
+            if !seen.insert(text) {
                 return Err(format!("\"{}\" stands there twice", forms::excerpt(text)));
             }
             texts.push(text.to_owned());

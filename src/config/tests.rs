@@ -356,6 +356,21 @@ fn fifty_problems_are_shown_and_the_others_counted() {
 }
 
 #[test]
+fn many_of_a_kind_are_told_once_and_none_is_held_against_each_other() {
+    let many =
+        |text: &str| -> String { (0..20_000).map(|n| text.replace("#", &n.to_string())).collect() };
+    let told = |text: &str| parse(text, "f", &no_env).unwrap_err().to_string();
+    let engine = ENGINE.replace("\"a\"", "\"a#\"");
+    assert_eq!(told(&many(&engine)), "f:1025: engine[256]: more than 256 engines");
+    let listen = "[[listen]]\naddress = \"127.0.0.1:0\"\n";
+    assert_eq!(told(&many(listen)), "f:129: listen[64]: more than 64 listeners");
+    let key = "[[key]]\nname = \"k#\"\nplan = \"pro\"\nsha256 = \"";
+    let keys: String =
+        (0..20_000).map(|n| format!("{}{n:064x}\"\n", key.replace('#', &n.to_string()))).collect();
+    assert_eq!(accepted(&format!("{PLAN}{keys}")).keys.len(), 20_000);
+}
+
+#[test]
 fn a_line_that_may_hold_a_password_is_not_repeated() {
     let told = check_told("[regional]\nurl = \"redis://user:hush@host:1", 1, 400);
     assert!(!told.contains("hush"), "{told}");
