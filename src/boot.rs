@@ -63,18 +63,20 @@ pub struct Instance {
 ///
 /// # Errors
 /// What cannot be had, and what to do about it.
-pub fn start(settings: Settings) -> Result<Instance, BootError> {
+pub fn start(mut settings: Settings) -> Result<Instance, BootError> {
     if let Some(first) = settings.unsupported().into_iter().next() {
         return Err(BootError::Unsupported(first));
     }
-    let settings = Arc::new(settings);
+    let admin_error = |error| BootError::System("admin", error);
+    let prepared = control::prepare(&settings).map_err(admin_error)?;
     let cores = settings.server.cpus.len();
     for listen in &settings.listen {
         // Without SO_REUSEPORT: a second instance must not share the port by accident.
-        let probe = std::net::TcpListener::bind(listen.address);
+        let probe = control::bind(listen.address);
         drop(probe.map_err(|error| BootError::Listen(listen.address, error))?);
     }
-    raise_descriptor_limit(&settings);
+    fit_descriptors(&mut settings);
+    let settings = Arc::new(settings);
     let commons = Commons::new(settings.clone());
     commons.dns.store(Arc::new(dns::resolve_now(&settings)));
     let mut bells = Vec::with_capacity(cores);
@@ -101,7 +103,7 @@ pub fn start(settings: Settings) -> Result<Instance, BootError> {
         .try_for_each(|seed| running.start(move || seed.run()))
         .map_err(|error| BootError::System("thread", error))
         .and_then(|()| all_listen(&starts, cores, &mut running))
-        .and_then(|()| control::start(inputs).map_err(|error| BootError::System("admin", error)));
+        .and_then(|()| control::start(prepared, inputs).map_err(admin_error));
     match control {
         Ok(control) => Ok(Instance { commons, cores: running, control }),
         Err(error) => {
@@ -222,19 +224,55 @@ pub fn begin(shard: &Rc<Shard>, bell: runtime::Bell, published: Arc<Published>) 
     shard.reactor.spawn(upkeep::run(shard.clone(), published));
 }
 
-/// Every connection is a descriptor: the soft limit is raised to what the limits allow.
-fn raise_descriptor_limit(settings: &Settings) {
+/// Every connection is a descriptor: the limit is raised to what the settings allow. Where it
+/// cannot be, the settings are lowered to what can be held: a surplus connection is told so (503)
+/// and closed, which is better than to wait unaccepted, and engines can still be reached.
+fn fit_descriptors(settings: &mut Settings) {
+    let cores = settings.server.cpus.len() as u64;
     let per_core = settings.limits.connections_per_core_max as u64;
     let engines: u64 = settings.engines.iter().map(|e| e.connections_per_core as u64 * 8).sum();
-    let wanted = (per_core + engines) * settings.server.cpus.len() as u64 + DESCRIPTORS_SPARE;
-    match control::raise_descriptor_limit(wanted) {
-        Ok(limit) if limit < wanted => tracing::warn!(
-            limit,
-            wanted,
-            "the limit of open files is below what limits.connections_per_core_max allows: \
-             raise LimitNOFILE"
-        ),
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+    let wanted = (per_core + engines) * cores + DESCRIPTORS_SPARE;
+    let limit = match control::raise_descriptor_limit(wanted) {
+        Ok(limit) if limit < wanted => limit,
+        Ok(_) => return,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files cannot be raised");
+            return;
+        }
+    };
+    let held = connections_held(limit, engines, cores).min(per_core);
+    settings.limits.connections_per_core_max = usize::try_from(held).unwrap_or(usize::MAX);
+    tracing::warn!(
+        limit,
+        wanted,
+        connections_per_core = held,
+        "the limit of open files is below what limits.connections_per_core_max allows, and each \
+         core holds fewer connections: raise LimitNOFILE"
+    );
+}
+
+/// Connections that each core can hold under a limit of descriptors, beside those to engines and
+/// the spare ones; both yield when the limit is low.
+fn connections_held(limit: u64, engines_per_core: u64, cores: u64) -> u64 {
+    let spare = DESCRIPTORS_SPARE.min(limit / 4);
+    let engines = engines_per_core.saturating_mul(cores).min(limit / 4);
+    ((limit - spare - engines) / cores.max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_fit_into_the_descriptors_that_there_are() {
+        for (limit, engines_per_core, cores, expected) in [
+            (1_024, 96, 2, (1_024 - 256 - 192) / 2),
+            (1_048_576, 96, 16, (1_048_576 - 256 - 16 * 96) / 16),
+            (128, 96, 2, 32),
+            (1, 96, 64, 1),
+        ] {
+            let held = connections_held(limit, engines_per_core, cores);
+            assert_eq!(held, expected, "{limit}");
+        }
     }
 }

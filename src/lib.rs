@@ -1,5 +1,8 @@
 //! The request path of Hedgerow, in the order a request meets it.
 
+// `println!` and `eprintln!` panic when nobody reads: lines go through `control::log`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod config;
 pub mod boot;
 pub mod shard;

@@ -5,11 +5,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::STATUS_WRONG;
 use crate::config::{self, Settings};
 use crate::metrics;
-
-/// The exit status for a configuration that is wrong; 1 is left to failures of the program itself.
-const STATUS_WRONG: u8 = 2;
 
 /// Checks the file at `path`, or the built-in text without one. What is right but not served by
 /// this version is named on standard error and does not change the status.
@@ -42,11 +40,14 @@ fn report(path: Option<&Path>, out: &mut dyn Write, errors: &mut dyn Write) -> E
             for what in settings.unsupported() {
                 let _ = writeln!(errors, "`hedgerow serve` will refuse it: {what}");
             }
+            if let Some(what) = config::throttled(&settings) {
+                let _ = writeln!(errors, "{what}");
+            }
             ExitCode::SUCCESS
         }
         Err(problems) => {
             let _ = writeln!(errors, "{problems}");
-            let count = problems.list().len();
+            let count = problems.count();
             let noun = if count == 1 { "problem" } else { "problems" };
             let _ = writeln!(errors, "{count} {noun}; every key is in docs/config.md");
             ExitCode::from(STATUS_WRONG)

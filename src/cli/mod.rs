@@ -9,6 +9,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::control::log;
+
+/// The exit status for a configuration that is wrong; 1 is left to failures of the program itself.
+const STATUS_WRONG: u8 = 2;
+
 /// A thread-per-core, shared-nothing proxy for web search and short links.
 #[derive(Debug, Parser)]
 #[command(name = "hedgerow", version, about, disable_help_subcommand = true)]
@@ -44,19 +49,18 @@ enum Command {
 /// Runs the command that the process's arguments name.
 pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
-    init_log();
-    match arguments.command {
+    log::init();
+    let status = run_command(arguments.command);
+    log::flush();
+    status
+}
+
+fn run_command(command: Command) -> ExitCode {
+    match command {
         Command::Serve { config } => serve::run(config.as_deref()),
         Command::Check { print_keys: true, .. } => check::print_keys(),
         Command::Check { print_metrics: true, .. } => check::print_metrics(),
         Command::Check { config, .. } => check::run(config.as_deref()),
         Command::Demo(options) => demo::run(&options),
     }
-}
-
-/// Log lines on standard error; `HEDGEROW_LOG` filters them (`info` without it).
-fn init_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("HEDGEROW_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }

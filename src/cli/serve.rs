@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::STATUS_WRONG;
+use crate::control::log;
 use crate::{boot, config};
-
-/// A wrong configuration, as `hedgerow check` says it.
-const STATUS_WRONG: u8 = 2;
 
 /// Serves the configuration at `path` (the built-in one without it) until SIGTERM, SIGINT or
 /// `POST /drain`. Exit status 0 after a drain, 2 for a wrong configuration, 1 for all else.
@@ -14,7 +13,7 @@ pub fn run(path: Option<&Path>) -> ExitCode {
     let settings = match config::load(path) {
         Ok(settings) => settings,
         Err(problems) => {
-            eprintln!("{problems}");
+            log::tell(&problems.to_string());
             return ExitCode::from(STATUS_WRONG);
         }
     };
@@ -25,10 +24,13 @@ pub fn run(path: Option<&Path>) -> ExitCode {
 pub fn serve(settings: config::Settings, started: impl FnOnce()) -> ExitCode {
     let listens: Vec<String> = settings.listen.iter().map(|l| l.address.to_string()).collect();
     let (cores, admin) = (settings.server.cpus.len(), settings.admin.address);
+    if let Some(what) = config::throttled(&settings) {
+        tracing::warn!("{what}");
+    }
     let instance = match boot::start(settings) {
         Ok(instance) => instance,
         Err(error) => {
-            eprintln!("hedgerow cannot start: {error}");
+            log::tell(&format!("hedgerow cannot start: {error}"));
             return ExitCode::FAILURE;
         }
     };

@@ -1,6 +1,7 @@
 //! Values to settings, first half: the process, its limits and its policies. Checks what keys mean
 //! to each other; the bounds of each alone are the table's.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,21 +12,25 @@ use super::settings::{
     Admin, DeadlineSettings, Freshness, Hedge, HedgeMode, Limits, Listen, Regional, Router,
     RouterMode, Search, Server, Settings, Tls,
 };
-use super::{Surroundings, build_engines, build_rest, cores};
+use super::{Machine, Surroundings, build_engines, build_rest, cores, file, forms};
 use crate::model::{Class, Region};
 
 /// Where `serve` listens if the file has no `[[listen]]`.
 const LISTEN_DEFAULT: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
+
+/// Each is a socket, a task and a pool of buffers on every core.
+const LISTENERS_MAX: usize = 64;
 
 /// All settings; what is wrong with them is in the reader's problems.
 pub(super) fn build(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Settings {
     let plans = build_rest::plans(reader);
     let keys = build_rest::keys(reader, &plans);
     let deadline = deadline(reader);
+    let admin = admin(reader, around);
     Settings {
         server: server(reader, around),
-        admin: admin(reader, around),
-        listen: listen(reader, around),
+        listen: listen(reader, around, &admin),
+        admin,
         limits: limits(reader),
         admission: admission(reader),
         regional: regional(reader),
@@ -41,7 +46,15 @@ pub(super) fn build(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Setti
         clicks: build_rest::clicks(reader, around),
         origin: build_rest::origin(reader),
         peers: build_rest::peers(reader),
+        idle_sections: idle_sections(reader),
     }
+}
+
+/// The sections of the file that nothing serves in this version.
+fn idle_sections(reader: &Reader<'_>) -> Vec<&'static str> {
+    let is_there =
+        |name: &&str| reader.has_table(&Scope::top(name)) || !reader.elements(name).is_empty();
+    ["regional", "redirect", "clicks", "origin", "peer"].into_iter().filter(is_there).collect()
 }
 
 /// The region of that name; the table lets no other name through.
@@ -59,8 +72,14 @@ fn server(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Server {
         "glommio" => Backend::Glommio,
         _ => Backend::Monoio,
     };
+    let (cores, allowed) = (reader.cores(&scope, "cores"), cores::allowed());
+    if around.machine == Machine::This
+        && let Some(what) = cores.excess(&allowed)
+    {
+        reader.wrong(&scope, "cores", what);
+    }
     Server {
-        cpus: reader.cores(&scope, "cores").resolve(&cores::allowed()),
+        cpus: cores.resolve(&allowed),
         reactor: backend,
         region: region(&reader.text(&scope, "region")),
         pop: reader.text(&scope, "pop"),
@@ -75,14 +94,15 @@ fn admin(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Admin {
     let address = reader.address(&scope, "address");
     let token = reader.text_if(&scope, "token_file").and_then(|path| {
         let path = around.path(&path);
-        match std::fs::read_to_string(&path).map(|text| text.trim().to_owned()) {
-            Ok(token) if !token.is_empty() => Some(token),
-            Ok(_) => {
-                reader.wrong(&scope, "token_file", format!("{} is empty", path.display()));
-                None
-            }
-            Err(error) => {
-                reader.wrong(&scope, "token_file", format!("{}: {error}", path.display()));
+        let token = file::read(&path).map(|text| text.trim().to_owned());
+        let fault = match &token {
+            Ok(token) => forms::secret_fault(token).map(str::to_owned),
+            Err(unreadable) => Some(unreadable.whole()),
+        };
+        match fault {
+            None => token.ok(),
+            Some(fault) => {
+                reader.wrong(&scope, "token_file", format!("{}: {fault}", path.display()));
                 None
             }
         }
@@ -94,13 +114,26 @@ fn admin(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Admin {
     Admin { address, token }
 }
 
-fn listen(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Vec<Listen> {
+fn listen(reader: &mut Reader<'_>, around: &Surroundings<'_>, admin: &Admin) -> Vec<Listen> {
     let mut found: Vec<Listen> = Vec::new();
-    for scope in reader.elements("listen") {
+    let scopes = reader.elements("listen");
+    if let Some(scope) = scopes.get(LISTENERS_MAX) {
+        let what = format!("more than {LISTENERS_MAX} listeners");
+        reader.problems.add(scope.line, &scope.path, what);
+    }
+    for (index, scope) in scopes.into_iter().take(LISTENERS_MAX).enumerate() {
         let address = reader.address(&scope, "address");
         let serves = reader.texts(&scope, "serves");
-        if address.port() != 0 && found.iter().any(|other| other.address == address) {
-            reader.wrong(&scope, "address", format!("{address} stands there twice"));
+        let is_same = |other: &Listen| forms::is_same_place(other.address, address);
+        if let Some(earlier) = found.iter().position(is_same) {
+            let what = format!(
+                "{address} stands there twice: it is listen[{earlier}].address too; give them \
+                 different ports, or make them one"
+            );
+            reader.wrong(&scope, "address", what);
+        }
+        if forms::meet(address, admin.address) {
+            not_beside(reader, index, address, admin.address);
         }
         let tls = scope.within("tls");
         let tls = reader.has_table(&tls).then(|| self::tls(reader, &tls, around));
@@ -113,9 +146,20 @@ fn listen(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Vec<Listen> {
     }
     if found.is_empty() {
         let address = LISTEN_DEFAULT.into();
+        if forms::meet(address, admin.address) {
+            not_beside(reader, 0, address, admin.address);
+        }
         found.push(Listen { address, search: true, redirect: false, tls: None });
     }
     found
+}
+
+/// Told at the admin listener's key, which is there once.
+fn not_beside(reader: &mut Reader<'_>, index: usize, listen: SocketAddr, admin: SocketAddr) {
+    let what = format!(
+        "{admin} is taken by listen[{index}].address ({listen}); give one of them another port"
+    );
+    reader.wrong(&Scope::top("admin"), "address", what);
 }
 
 fn tls(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) -> Tls {

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Surroundings;
 use super::read::{Reader, Scope};
 use super::settings::{Engine, EngineRole, Secret};
+use super::{Surroundings, file, forms};
 use crate::engines::manifest::{self, Manifest};
 use crate::model::{Class, Endpoint};
 
@@ -20,7 +20,7 @@ pub(super) fn engines(reader: &mut Reader<'_>, around: &Surroundings<'_>) -> Vec
         reader.problems.add(scope.line, &scope.path, format!("more than {ENGINES_MAX} engines"));
     }
     let mut found: Vec<Engine> = Vec::new();
-    for scope in scopes {
+    for scope in scopes.into_iter().take(ENGINES_MAX) {
         let name = reader.text(&scope, "name");
         if !name.is_empty() && found.iter().any(|other| other.name == name) {
             reader.wrong(&scope, "name", format!("\"{name}\" is the name of an earlier engine"));
@@ -56,9 +56,12 @@ fn engine(
     let values: BTreeMap<String, String> =
         reader.texts_by_name(&scope.within("values")).into_iter().collect();
     let manifest = manifest?;
-    if !reader.has(scope, "api_key_env") || api_key.is_some() {
-        unmet(reader, scope, &manifest, &values, api_key.is_some());
-    }
+    // What is wrong with a key that is named has been told already.
+    unmet(reader, scope, &manifest, &values, !matches!(api_key, ApiKey::NotNamed));
+    let api_key = match api_key {
+        ApiKey::Is(key) => Some(key),
+        ApiKey::NotNamed | ApiKey::Wrong => None,
+    };
     Some(Engine {
         name,
         api_key,
@@ -84,12 +87,16 @@ fn unmet(
     values: &BTreeMap<String, String>,
     has_api_key: bool,
 ) {
+    let engine = reader.text(scope, "name");
     for need in manifest.unmet(values, has_api_key) {
         let (key, what) = match need.as_str() {
             "api_key" => ("api_key_env", "name the environment variable that holds its key"),
             value => (value, "give it a text"),
         };
-        let what = format!("missing, and the adapter \"{}\" needs it: {what}", manifest.name);
+        let what = format!(
+            "missing, and the adapter \"{}\" of engine \"{engine}\" needs it: {what}",
+            manifest.name
+        );
         reader.wrong(scope, key, what);
     }
     for name in values.keys().filter(|name| !manifest.values.contains_key(*name)) {
@@ -109,6 +116,7 @@ fn manifest(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) -
     let is_path = adapter.contains('/') || adapter.ends_with(".toml");
     if !is_path {
         let names = manifest::names();
+        let adapter = forms::excerpt(&adapter);
         let near = names.iter().max_by(|a, b| {
             let near = |name: &str| strsim::jaro_winkler(name, &adapter);
             near(a).total_cmp(&near(b))
@@ -122,10 +130,11 @@ fn manifest(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) -
         return None;
     }
     let path = around.path(&adapter);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match file::read(&path) {
         Ok(text) => text,
-        Err(error) => {
-            reader.wrong(scope, "adapter", format!("{}: {error}", path.display()));
+        Err(unreadable) => {
+            let what = format!("{}: {}", path.display(), unreadable.whole());
+            reader.wrong(scope, "adapter", what);
             return None;
         }
     };
@@ -138,18 +147,38 @@ fn manifest(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) -
     }
 }
 
-fn api_key(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) -> Option<Secret> {
-    let variable = reader.text_if(scope, "api_key_env")?;
-    match (around.env)(&variable).map(|text| text.trim().to_owned()) {
-        Some(key) if !key.is_empty() => Some(Secret::new(key)),
-        Some(_) => {
-            reader.wrong(scope, "api_key_env", format!("the variable {variable} is empty"));
-            None
+/// What `api_key_env` comes to.
+enum ApiKey {
+    /// It is absent or empty.
+    NotNamed,
+    /// The variable cannot be used; that is told.
+    Wrong,
+    /// What the variable holds.
+    Is(Secret),
+}
+
+/// The key is sent exactly as the variable holds it: what would break a header is refused, not
+/// mended in silence.
+fn api_key(reader: &mut Reader<'_>, scope: &Scope, around: &Surroundings<'_>) -> ApiKey {
+    let Some(variable) = reader.text_if(scope, "api_key_env") else {
+        return ApiKey::NotNamed;
+    };
+    let fault = if !forms::is_variable(&variable) {
+        // The text is not repeated: somebody may have put the key itself there.
+        "it is no name of an environment variable (letters, digits and `_`); put the key into one, \
+         and its name here"
+            .to_owned()
+    } else {
+        let value = (around.env)(&variable).map(|value| value.into_string());
+        match value {
+            None => format!("the environment has no variable {variable}; set it"),
+            Some(Err(_)) => format!("the variable {variable} is not valid UTF-8; set it anew"),
+            Some(Ok(key)) => match forms::secret_fault(&key) {
+                None => return ApiKey::Is(Secret::new(key)),
+                Some(fault) => format!("the variable {variable} {fault}"),
+            },
         }
-        None => {
-            let what = format!("the environment has no variable {variable}; set it");
-            reader.wrong(scope, "api_key_env", what);
-            None
-        }
-    }
+    };
+    reader.wrong(scope, "api_key_env", fault);
+    ApiKey::Wrong
 }

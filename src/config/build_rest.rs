@@ -1,5 +1,8 @@
 //! Values to settings, the rest: plans and keys, the redirector, clicks, the origin, peers.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
 use super::Surroundings;
 use super::build::region;
 use super::read::{Reader, Scope};
@@ -35,15 +38,22 @@ fn plan(reader: &mut Reader<'_>, scope: &Scope) -> Plan {
 /// `[[key]]`, in order.
 pub(super) fn keys(reader: &mut Reader<'_>, plans: &[Plan]) -> Vec<Key> {
     let mut found: Vec<Key> = Vec::new();
+    // There may be 100,000 of them: none is held against each other one.
+    let (mut names, mut digests) = (HashSet::new(), HashMap::new());
     for scope in reader.elements("key") {
         let name = reader.text(&scope, "name");
-        if !name.is_empty() && found.iter().any(|other| other.name == name) {
+        if !name.is_empty() && !names.insert(name.clone()) {
             reader.wrong(&scope, "name", format!("\"{name}\" is the name of an earlier key"));
         }
         let digest = reader.digest(&scope, "sha256");
-        if let Some(other) = found.iter().find(|other| Some(other.sha256) == digest) {
-            let what = format!("it is the same key as \"{}\"", other.name);
-            reader.wrong(&scope, "sha256", what);
+        if let Some(digest) = digest {
+            match digests.entry(digest) {
+                Entry::Vacant(entry) => drop(entry.insert(name.clone())),
+                Entry::Occupied(entry) => {
+                    let what = format!("it is the same key as \"{}\"", entry.get());
+                    reader.wrong(&scope, "sha256", what);
+                }
+            }
         }
         let plan_name = reader.text(&scope, "plan");
         let plan = plans.iter().position(|plan| plan.name == plan_name);

@@ -1,6 +1,7 @@
 //! What a key may hold: the kinds of value, their bounds, and the reading of one TOML value into
 //! one typed value. A refusal is half a sentence that names what was found and what is wanted.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -170,7 +171,7 @@ impl Kind {
     }
 
     fn read_list(&self, value: &DeValue<'_>) -> Result<Value, String> {
-        let mut texts = Vec::new();
+        let (mut texts, mut seen) = (Vec::new(), HashSet::new());
         for item in value.as_array().into_iter().flat_map(|list| list.iter()) {
             let text = item.get_ref().as_str().ok_or_else(|| self.wrong_type(item.get_ref()))?;
             let is_right = match self {
@@ -180,10 +181,10 @@ impl Kind {
                 _ => true,
             };
             if !is_right {
-                return Err(format!("\"{text}\" is not known here; want {self}"));
+                return Err(format!("\"{}\" is not known here; want {self}", forms::excerpt(text)));
             }
-            if texts.iter().any(|other| other == text) {
-                return Err(format!("\"{text}\" stands there twice"));
+            if !seen.insert(text) {
+                return Err(format!("\"{}\" stands there twice", forms::excerpt(text)));
             }
             texts.push(text.to_owned());
         }
@@ -195,17 +196,20 @@ impl Kind {
 
     fn read_text(&self, text: &str) -> Result<Value, String> {
         let wanted = |what: &str| format!("{what}; want {self}");
+        let told = || forms::excerpt(text);
         match self {
             Self::Url(true) | Self::Digest(true) | Self::Store if text.is_empty() => {
                 Ok(Value::Empty)
             }
-            Self::Name if !forms::is_name(text) => Err(wanted(&format!("\"{text}\" is no name"))),
+            Self::Name if !forms::is_name(text) => {
+                Err(wanted(&format!("\"{}\" is no name", told())))
+            }
             Self::OneOf(words) if !words.contains(&text) => {
-                Err(wanted(&format!("\"{text}\" is not known here")))
+                Err(wanted(&format!("\"{}\" is not known here", told())))
             }
             Self::Cores => Cores::parse(text).map(Value::Cores).map_err(|what| wanted(&what)),
             Self::Address => text.parse().map(Value::Address).map_err(|_| {
-                wanted(&format!("\"{text}\" is no address (names are not looked up here)"))
+                wanted(&format!("\"{}\" is no address (names are not looked up here)", told()))
             }),
             Self::Url(_) => forms::url(text).map(Value::Url).map_err(|what| wanted(&what)),
             Self::Digest(_) => forms::digest(text).map(Value::Digest).map_err(|what| wanted(&what)),
@@ -221,8 +225,8 @@ impl Kind {
 fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("\"{}\"", text.chars().take(40).collect::<String>()),
-        DeValue::Integer(integer) => integer.to_string(),
-        DeValue::Float(float) => float.to_string(),
+        DeValue::Integer(integer) => forms::excerpt(&integer.to_string()),
+        DeValue::Float(float) => forms::excerpt(&float.to_string()),
         DeValue::Boolean(flag) => flag.to_string(),
         other => format!("this {}", other.type_str()),
     }

@@ -10,6 +10,7 @@ mod problems;
 mod schema;
 mod kind;
 mod forms;
+mod file;
 mod cores;
 mod walk;
 mod read;
@@ -18,6 +19,7 @@ mod build_engines;
 mod build_rest;
 mod unsupported;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use problems::{Problem, Problems};
@@ -26,13 +28,20 @@ pub use settings::Settings;
 use read::Reader;
 use schema::Schema;
 
-/// The largest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-
 /// What a file's meaning depends on besides its text.
 struct Surroundings<'a> {
     folder: PathBuf,
-    env: &'a dyn Fn(&str) -> Option<String>,
+    env: &'a dyn Fn(&str) -> Option<OsString>,
+    machine: Machine,
+}
+
+/// What `server.cores` is held against.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Machine {
+    /// The processors that this process may run on.
+    This,
+    /// Nothing: the settings of a test's world are the same on every machine.
+    Any,
 }
 
 impl Surroundings<'_> {
@@ -54,31 +63,35 @@ pub fn built_in() -> &'static str {
     include_str!("default.toml")
 }
 
-/// Reads the file at `path`, or the built-in text without one, with the process's environment.
+/// Reads the file at `path`, or the built-in text without one, with the process's environment, for
+/// the machine it runs on.
 ///
 /// # Errors
 /// Everything that is wrong with it.
 pub fn load(path: Option<&Path>) -> Result<Settings, Problems> {
-    let env = |name: &str| std::env::var(name).ok();
     let Some(path) = path else {
-        return parse(built_in(), "(built-in configuration)", &env);
+        return load_text(built_in(), "(built-in configuration)");
     };
     let file_name = path.display().to_string();
-    let unreadable = |what: String| {
+    let text = file::read(path).map_err(|unreadable| {
         let mut problems = Problems::none(&file_name);
-        problems.add(None, "", what);
+        problems.add(unreadable.line, "", unreadable.what);
         problems
-    };
-    let bytes = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-    if bytes > FILE_BYTES_MAX {
-        return Err(unreadable(format!("{bytes} bytes; at most {FILE_BYTES_MAX} are read")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-    parse(&text, &file_name, &env)
+    })?;
+    load_text(&text, &file_name)
+}
+
+/// As `load`, of a text that is no file's.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load_text(text: &str, file_name: &str) -> Result<Settings, Problems> {
+    read(text, file_name, &|name| std::env::var_os(name), Machine::This)
 }
 
 /// Makes settings of `text`; `env` gives environment variables, `file_name` names the text in
-/// problems and is where relative paths count from.
+/// problems and is where relative paths count from. Whether this machine has as many processors as
+/// `server.cores` asks for is not looked at.
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
@@ -87,13 +100,28 @@ pub fn parse(
     file_name: &str,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Settings, Problems> {
+    read(text, file_name, &|name| env(name).map(OsString::from), Machine::Any)
+}
+
+fn read(
+    text: &str,
+    file_name: &str,
+    env: &dyn Fn(&str) -> Option<OsString>,
+    machine: Machine,
+) -> Result<Settings, Problems> {
     let folder = Path::new(file_name).parent().unwrap_or(Path::new("")).to_path_buf();
     let schema = Schema::read();
     let mut problems = Problems::none(file_name);
     let found = walk::walk(text, &schema, &mut problems);
     let mut reader = Reader::new(&schema, &found, problems);
-    let settings = build::build(&mut reader, &Surroundings { folder, env });
+    let settings = build::build(&mut reader, &Surroundings { folder, env, machine });
     if reader.problems.is_none() { Ok(settings) } else { Err(reader.problems.sorted()) }
+}
+
+/// What follows where a quota of the machine's is below what `settings` ask for; it is no mistake
+/// of theirs.
+pub fn throttled(settings: &Settings) -> Option<String> {
+    cores::throttled(settings.server.cpus.len())
 }
 
 /// `docs/config.md` as it must be: every key with its kind, bounds, default and purpose.

@@ -1,7 +1,23 @@
 //! What is wrong with a configuration: every problem at once, each with its place and its remedy.
-//! Lines count from 1. A problem never shows a secret's text.
+//! Lines count from 1. A problem never shows a secret's text, never sends a control character of
+//! the file to a terminal, and never grows with the file.
 
 use std::fmt;
+
+use super::forms;
+
+/// Problems that are shown; the others are counted.
+const SHOWN_MAX: usize = 50;
+
+/// Problems that are kept; those beyond are counted only, so that a file of 16 MiB of mistakes
+/// costs neither memory nor a search for what each of them meant.
+const KEPT_MAX: usize = 1_000;
+
+/// Characters of a dotted key.
+const KEY_CHARACTERS_MAX: usize = 160;
+
+/// Characters of a problem's text: above the longest list of known keys.
+const WHAT_CHARACTERS_MAX: usize = 600;
 
 /// One wrong thing.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -19,17 +35,30 @@ pub struct Problem {
 pub struct Problems {
     file_name: String,
     list: Vec<Problem>,
+    beyond: usize,
 }
 
 impl Problems {
     /// None yet.
     pub(super) fn none(file_name: &str) -> Self {
-        Self { file_name: file_name.to_owned(), list: Vec::new() }
+        let file_name = forms::printable(file_name, usize::MAX);
+        Self { file_name, list: Vec::new(), beyond: 0 }
     }
 
-    /// One more.
-    pub(super) fn add(&mut self, line: Option<usize>, key: &str, what: impl Into<String>) {
-        self.list.push(Problem { line, key: key.to_owned(), what: what.into() });
+    /// One more. What it says is made printable and cut.
+    pub(super) fn add(&mut self, line: Option<usize>, key: &str, what: impl AsRef<str>) {
+        if self.is_full() {
+            self.beyond += 1;
+            return;
+        }
+        let key = forms::printable(key, KEY_CHARACTERS_MAX);
+        let what = forms::printable(what.as_ref(), WHAT_CHARACTERS_MAX);
+        self.list.push(Problem { line, key, what });
+    }
+
+    /// Whether another one would only be counted: it need not be worded.
+    pub(super) fn is_full(&self) -> bool {
+        self.list.len() >= KEPT_MAX
     }
 
     /// Whether nothing is wrong.
@@ -44,16 +73,22 @@ impl Problems {
         self
     }
 
-    /// Each of them.
+    /// The first 1,000 that were found.
     pub fn list(&self) -> &[Problem] {
         &self.list
+    }
+
+    /// How many were found.
+    pub fn count(&self) -> usize {
+        self.list.len() + self.beyond
     }
 }
 
 impl fmt::Display for Problems {
-    /// One line each: `hedgerow.toml:12: hedge.percentil: unknown key; did you mean …`.
+    /// One line each: `hedgerow.toml:12: hedge.percentil: unknown key; did you mean …`. After 50,
+    /// how many more there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.list.iter().enumerate() {
+        for (index, problem) in self.list.iter().take(SHOWN_MAX).enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
@@ -66,7 +101,10 @@ impl fmt::Display for Problems {
             }
             write!(f, ": {}", problem.what)?;
         }
-        Ok(())
+        match self.count().saturating_sub(SHOWN_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\n… and {more} more"),
+        }
     }
 }
 

@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Tells what is wrong with a key that reads well by itself.
-    pub(super) fn wrong(&mut self, scope: &Scope, key: &str, what: impl Into<String>) {
+    pub(super) fn wrong(&mut self, scope: &Scope, key: &str, what: impl AsRef<str>) {
         let path = format!("{}.{key}", scope.path);
         let line = self.found.values.get(&path).map(|(_, line)| *line).or(scope.line);
         self.problems.add(line, &path, what);

@@ -22,6 +22,10 @@ pub(super) enum Default {
     Is(Value, &'static str),
 }
 
+/// The longest unknown key that is held against the known ones: the search takes the product of
+/// both lengths, and nobody mistypes a key into a longer one.
+const NEAR_BYTES_MAX: usize = 64;
+
 /// One key.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Entry {
@@ -110,6 +114,9 @@ impl Schema {
     /// What the writer of an unknown `key` in the table `name` may have meant: a key of that
     /// table, else a key of another one under the same last word.
     pub(super) fn nearest(&self, name: &str, key: &str) -> Option<String> {
+        if key.len() > NEAR_BYTES_MAX {
+            return None;
+        }
         let distance = |other: &str| strsim::damerau_levenshtein(key, other);
         let allowed = (key.chars().count() / 3).max(1);
         let sibling = self.children(name).into_iter().min_by_key(|other| distance(other));

@@ -49,6 +49,8 @@ pub struct Settings {
     pub origin: Origin,
     /// `[[peer]]`
     pub peers: Vec<Peer>,
+    /// The sections of the file that have no effect in this version.
+    pub idle_sections: Vec<&'static str>,
 }
 
 /// `[server]`

@@ -1,5 +1,6 @@
 //! The configuration as a whole: what is accepted, what each mistake is told.
 
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -85,7 +86,9 @@ fn every_key_of_the_table_is_read() {
     let mut problems = Problems::none("f");
     let found = walk::walk(&text, &schema, &mut problems);
     let mut reader = Reader::new(&schema, &found, problems);
-    build::build(&mut reader, &Surroundings { folder: PathBuf::new(), env: &no_env });
+    let env = |_: &str| None;
+    let around = Surroundings { folder: PathBuf::new(), env: &env, machine: Machine::Any };
+    build::build(&mut reader, &around);
     let unread: Vec<&str> = schema.names().filter(|name| !reader.asked.contains(*name)).collect();
     assert_eq!(unread, ["engine[].values.*"], "read as a whole by `texts_by_name`");
 }
@@ -221,10 +224,156 @@ fn an_unknown_adapter_lists_the_known_ones() {
 fn an_engines_key_comes_from_the_environment_and_is_never_shown() {
     let text = format!("{ENGINE}api_key_env = \"ALPHA\"");
     check(&text, &["f:5: engine[0].api_key_env: the environment has no variable ALPHA; set it"]);
-    let env = |name: &str| (name == "ALPHA").then(|| "hush\n".to_owned());
+    let env = |name: &str| (name == "ALPHA").then(|| "hush".to_owned());
     let settings = parse(&text, "f", &env).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(settings.engines[0].api_key.as_ref().map(settings::Secret::reveal), Some("hush"));
     assert!(!format!("{settings:?}").contains("hush"));
+}
+
+#[test]
+fn a_key_that_cannot_be_sent_is_told_and_not_shown() {
+    let text = format!("{ENGINE}api_key_env = \"ALPHA\"");
+    let told = |text: &str, value: &[u8]| {
+        let env = |name: &str| (name == "ALPHA").then(|| OsString::from_vec(value.to_vec()));
+        let told = read(text, "f", &env, Machine::Any).unwrap_err().to_string();
+        assert!(!told.contains("hush") && !told.contains("Evil"), "{told}");
+        told
+    };
+    let start = "f:5: engine[0].api_key_env: the variable ALPHA ";
+    for (value, expected) in [
+        (&b""[..], "is empty"),
+        (b"hush\n", "ends with a line break"),
+        (b"hush\r\nX-Evil: 1", "holds a control character"),
+        (b"hush\xff", "is not valid UTF-8"),
+    ] {
+        let told = told(&text, value);
+        assert!(told.starts_with(&format!("{start}{expected}")), "{told}");
+    }
+    let key_itself = text.replace("ALPHA", "sk-hush");
+    assert!(
+        told(&key_itself, b"").contains("api_key_env: it is no name of an environment variable")
+    );
+}
+
+#[test]
+fn an_engine_without_the_key_that_its_adapter_needs_is_told() {
+    let brave = ENGINE.replace("searxng", "brave");
+    let told = |line: usize| {
+        format!(
+            "f:{line}: engine[0].api_key_env: missing, and the adapter \"brave\" of engine \"a\" \
+             needs it: name the environment variable that holds its key"
+        )
+    };
+    check(&brave, &[&told(1)]);
+    check(&format!("{brave}api_key_env = \"\""), &[&told(5)]);
+    check(
+        &format!("{brave}api_key_env = \"NONE\""),
+        &["f:5: engine[0].api_key_env: the environment has no variable NONE; set it"],
+    );
+}
+
+#[test]
+fn listeners_on_one_address_are_told_with_both_keys() {
+    let listen = |address: &str| format!("[[listen]]\naddress = \"{address}\"\n");
+    check(
+        &format!("{}{}", listen("0.0.0.0:80"), listen("0.0.0.0:80")),
+        &["f:4: listen[1].address: 0.0.0.0:80 stands there twice: it is listen[0].address too; \
+          give them different ports, or make them one"],
+    );
+    check(
+        &format!("[admin]\naddress = \"127.0.0.1:80\"\n{}", listen("0.0.0.0:80")),
+        &["f:2: admin.address: 127.0.0.1:80 is taken by listen[0].address (0.0.0.0:80); give one \
+          of them another port"],
+    );
+    check(
+        &listen("127.0.0.1:9090"),
+        &["f: admin.address: 127.0.0.1:9090 is taken by listen[0].address (127.0.0.1:9090); give \
+          one of them another port"],
+    );
+    check(
+        "[admin]\naddress = \"127.0.0.1:8080\"",
+        &["f:2: admin.address: 127.0.0.1:8080 is taken by listen[0].address (127.0.0.1:8080); \
+             give one of them another port"],
+    );
+    check(&format!("{}{}", listen("127.0.0.1:0"), listen("127.0.0.1:0")), &[]);
+}
+
+#[test]
+fn more_cores_than_the_machine_has_are_told_where_the_machine_counts() {
+    for text in ["[server]\ncores = \"999\"", "[server]\ncores = \"0-1023\""] {
+        let told = load_text(text, "f").unwrap_err().to_string();
+        assert!(told.starts_with("f:2: server.cores: "), "{told}");
+        assert!(told.contains("this process may run on 0"), "{told}");
+    }
+    assert_eq!(accepted("[server]\ncores = \"999\"").server.cpus.len(), 999);
+}
+
+/// The problems of `text`, which must be told on `lines` lines of `columns` characters at most.
+fn check_told(text: &str, lines: usize, columns: usize) -> String {
+    let told = parse(text, "f", &no_env).unwrap_err().to_string();
+    assert_eq!(told.lines().count(), lines, "{told}");
+    for line in told.lines() {
+        assert!(line.chars().count() <= columns, "{} characters", line.chars().count());
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+    told
+}
+
+#[test]
+fn what_is_told_neither_grows_with_the_file_nor_obeys_it() {
+    let long = "x".repeat(1 << 20);
+    for text in [
+        format!("[hedge\n{long}"),
+        format!("[server]\n{long} = 1"),
+        format!("[server]\npop = \"{long}\""),
+        format!("[server]\ncores = \"{long}\""),
+        format!("[hedge]\npercentile = 1{}", long.replace('x', "0")),
+        format!("[admin]\naddress = \"{long}\""),
+        format!("[redirect]\norigin = \"{long}://\""),
+        format!("[redirect]\ntrusted_proxies = [\"{long}\"]"),
+        format!("[regional]\nurl = \"redis://{long}\""),
+        format!("[plans.\"{long} \"]"),
+        format!("[plans.a.{long}]"),
+    ] {
+        let lines = parse(&text, "f", &no_env).unwrap_err().to_string().lines().count();
+        check_told(&text, lines.min(3), 800);
+    }
+    check_told(&format!("{ENGINE}adapter = \"{long}\""), 1, 800);
+    check_told(&ENGINE.replace("searxng", &format!("/{long}")), 1, 800);
+    let escape = "[hedge]\n\"\\u001b]0;owned\\u0007\" = 1\n[server]\npop = \"\\u009b31m\"";
+    let told = check_told(escape, 2, 400);
+    assert!(told.contains("hedge.\\u{1b}]0;owned\\u{7}") && told.contains("\\u{9b}31m"), "{told}");
+    check_told("[hedge]\nmode = \u{1b}[31m", 2, 400);
+}
+
+#[test]
+fn fifty_problems_are_shown_and_the_others_counted() {
+    let lines = |count: usize| (0..count).map(|n| format!("k{n} = 1\n")).collect::<String>();
+    check_told(&lines(50), 50, 800);
+    let told = check_told(&lines(3_000), 51, 800);
+    assert!(told.ends_with("\n… and 2950 more"), "{told}");
+    assert_eq!(parse(&lines(3_000), "f", &no_env).unwrap_err().count(), 3_000);
+}
+
+#[test]
+fn many_of_a_kind_are_told_once_and_none_is_held_against_each_other() {
+    let many =
+        |text: &str| -> String { (0..20_000).map(|n| text.replace("#", &n.to_string())).collect() };
+    let told = |text: &str| parse(text, "f", &no_env).unwrap_err().to_string();
+    let engine = ENGINE.replace("\"a\"", "\"a#\"");
+    assert_eq!(told(&many(&engine)), "f:1025: engine[256]: more than 256 engines");
+    let listen = "[[listen]]\naddress = \"127.0.0.1:0\"\n";
+    assert_eq!(told(&many(listen)), "f:129: listen[64]: more than 64 listeners");
+    let key = "[[key]]\nname = \"k#\"\nplan = \"pro\"\nsha256 = \"";
+    let keys: String =
+        (0..20_000).map(|n| format!("{}{n:064x}\"\n", key.replace('#', &n.to_string()))).collect();
+    assert_eq!(accepted(&format!("{PLAN}{keys}")).keys.len(), 20_000);
+}
+
+#[test]
+fn a_line_that_may_hold_a_password_is_not_repeated() {
+    let told = check_told("[regional]\nurl = \"redis://user:hush@host:1", 1, 400);
+    assert!(!told.contains("hush"), "{told}");
 }
 
 #[test]
@@ -254,6 +403,22 @@ fn what_is_not_served_yet_is_accepted_and_named() {
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].starts_with("regional.url") && told[1].starts_with("engine[0].url"));
     assert_eq!(accepted("").unsupported(), Vec::<String>::new());
+}
+
+#[test]
+fn every_section_without_effect_is_named() {
+    let peer = "[[peer]]\nregion = \"US\"\nprovider = \"b\"\nurl = \"https://b.example\"";
+    for (section, text) in [
+        ("regional", "[regional]\nlease_ms = 60"),
+        ("redirect", "[redirect]"),
+        ("clicks", "[clicks]\nsink = \"off\""),
+        ("origin", "[origin]"),
+        ("peer", peer),
+    ] {
+        let told = accepted(text).unsupported();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with(section) && told[0].ends_with("leave the section out"));
+    }
 }
 
 #[test]

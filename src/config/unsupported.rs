@@ -3,7 +3,7 @@
 
 use runtime::Backend;
 
-use super::{Settings, cores};
+use super::Settings;
 
 impl Settings {
     /// Each thing that `serve` cannot do, a sentence that names the key; empty: it can do all.
@@ -31,9 +31,15 @@ impl Settings {
                 found.push(format!("engine[{index}].url: {what}"));
             }
         }
-        let allowed = cores::allowed();
-        for cpu in self.server.cpus.iter().filter(|cpu| !allowed.contains(cpu)) {
-            found.push(format!("server.cores: this process may not run on processor {cpu}"));
+        for section in &self.idle_sections {
+            let what = match *section {
+                "regional" if self.regional.url.is_some() => continue,
+                "regional" => "no shared store is used in this version",
+                "origin" => "there is no `hedgerow origin` in this version",
+                "peer" => "other gateways are not asked in this version",
+                _ => "short links are not served in this version",
+            };
+            found.push(format!("{section}: {what}; leave the section out"));
         }
         found
     }

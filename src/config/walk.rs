@@ -33,9 +33,11 @@ pub(super) fn walk(text: &str, schema: &Schema, problems: &mut Problems) -> Foun
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let line = error.span().map(|span| walk.lines.at(span.start));
-        let source = line.and_then(|line| text.lines().nth(line.saturating_sub(1)));
-        let what = format!("not TOML: {}, in `{}`", error.message(), source.unwrap_or("").trim());
-        walk.problems.add(line, "", what.replace('\n', "; "));
+        let source = line.and_then(|line| walk.lines.text(text, line)).unwrap_or("");
+        // A store's address may hold a password.
+        let shown = if source.contains('@') { "…".to_owned() } else { forms::excerpt(source) };
+        let what = format!("not TOML: {}, in `{shown}`", error.message().replace('\n', "; "));
+        walk.problems.add(line, "", what);
     }
     if errors.is_empty() {
         walk.table(root.get_ref(), "", "");
@@ -65,6 +67,9 @@ impl Walk<'_> {
     }
 
     fn unknown(&mut self, key: &str, name: &str, path: &str, line: usize) {
+        if self.problems.is_full() {
+            return self.problems.add(Some(line), path, "");
+        }
         let table = name.strip_suffix(key).unwrap_or(name).trim_end_matches('.');
         let what = match self.schema.nearest(table, key) {
             Some(nearest) => format!("unknown key; did you mean \"{nearest}\"?"),
@@ -122,7 +127,7 @@ impl Walk<'_> {
         }
     }
 
-    fn tell(&mut self, line: usize, path: &str, what: impl Into<String>) {
+    fn tell(&mut self, line: usize, path: &str, what: impl AsRef<str>) {
         self.problems.add(Some(line), path, what);
         self.found.told.insert(path.to_owned());
     }
@@ -144,6 +149,13 @@ impl Lines {
     /// The line, from 1, of the byte at `offset`.
     fn at(&self, offset: usize) -> usize {
         self.0.partition_point(|start| *start <= offset)
+    }
+
+    /// The line of that number, from 1, without the spaces around it.
+    fn text<'t>(&self, text: &'t str, line: usize) -> Option<&'t str> {
+        let start = *self.0.get(line.checked_sub(1)?)?;
+        let end = self.0.get(line).copied().unwrap_or(text.len());
+        text.get(start..end).map(str::trim)
     }
 }
 

@@ -4,9 +4,12 @@
 //! listener is on loopback, and what a browser could be talked into sending there is refused: a
 //! `Host` that is no address (DNS rebinding), and a request that another site's page made.
 
+use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Json;
 use axum::Router;
@@ -17,12 +20,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::net::TcpStream;
 
-use super::{State, latency, status};
+use super::{State, latency, limits, status};
 use crate::metrics::{Seen, render};
 
 /// Prometheus text format 0.0.4.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How long accepting pauses after an error that stays.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// The live page: one file without any other.
 pub(super) const PAGE: &str = include_str!("page.html");
@@ -33,8 +40,41 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; \
 
 /// Serves until dropped.
 pub(super) async fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let listener = Accepting(tokio::net::TcpListener::from_std(listener)?);
     axum::serve(listener, router(state)).await
+}
+
+/// A listener that is answered for when clients of the cores have taken every descriptor.
+struct Accepting(tokio::net::TcpListener);
+
+impl axum::serve::Listener for Accepting {
+    type Io = TcpStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        loop {
+            let mut accepted = self.0.accept().await;
+            if accepted.as_ref().is_err_and(limits::is_out_of_descriptors) {
+                let again = |context: &mut Context<'_>| {
+                    Poll::Ready(limits::with_reserve(|| self.0.poll_accept(context)))
+                };
+                match poll_fn(again).await {
+                    Poll::Ready(again) => accepted = again,
+                    Poll::Pending => continue,
+                }
+            }
+            match accepted {
+                Ok(accepted) => return accepted,
+                // A peer that left before it was accepted; the next one waits already.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
 }
 
 fn router(state: Arc<State>) -> Router {

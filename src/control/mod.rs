@@ -4,11 +4,14 @@
 //! last good state.
 
 pub mod admin;
+mod bind;
 pub mod dns;
 mod instance;
 mod latency;
 mod limits;
+pub mod log;
 mod process;
+mod signals;
 mod status;
 
 use std::io;
@@ -19,19 +22,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::config::Settings;
 use crate::metrics::{Published, Snapshot};
 use crate::shard::Commons;
+use signals::Refused;
+
+pub use bind::bind;
 pub use limits::raise_descriptor_limit;
 
 /// How often it is looked whether cores still publish.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
-
-/// What a shell gives for a process that SIGINT ended.
-const STATUS_INTERRUPTED: i32 = 130;
 
 /// What control works with.
 pub struct Inputs {
@@ -102,23 +106,42 @@ impl State {
     }
 }
 
-/// Binds the admin listener and starts the thread.
+/// What control must have before the first core starts.
+pub struct Prepared {
+    runtime: Runtime,
+    refused: Refused,
+    listener: TcpListener,
+}
+
+/// Holds the signals that must not end the process, and binds the admin listener.
 ///
 /// # Errors
-/// The listener, the runtime or the thread cannot be had.
-pub fn start(inputs: Inputs) -> io::Result<Handle> {
-    let at = inputs.commons.settings.admin.address;
-    let listener = TcpListener::bind(at)
+/// The listener or the runtime cannot be had.
+pub fn prepare(settings: &Settings) -> io::Result<Prepared> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let refused = runtime.block_on(async { Refused::hold() })?;
+    let at = settings.admin.address;
+    let listener = bind(at)
         .map_err(|error| io::Error::new(error.kind(), format!("admin.address {at}: {error}")))?;
     listener.set_nonblocking(true)?;
+    Ok(Prepared { runtime, refused, listener })
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// It cannot be had.
+pub fn start(prepared: Prepared, inputs: Inputs) -> io::Result<Handle> {
+    let Prepared { runtime, refused, listener } = prepared;
     let address = listener.local_addr()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, mut stopped) = watch::channel(false);
     let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         runtime.block_on(async {
             let state = State::new(inputs);
             tokio::spawn(watch_cores(state.clone()));
-            tokio::spawn(watch_signals(state.clone()));
+            tokio::spawn(refused.watch());
+            tokio::spawn(signals::watch(state.clone()));
+            tokio::spawn(limits::watch_descriptors());
             tokio::spawn(dns::keep_fresh(state.clone()));
             tokio::spawn(serve_admin(listener, state));
             let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
@@ -151,28 +174,6 @@ async fn watch_cores(state: Arc<State>) {
         }
         let silences = heard.iter().map(|(_, since)| now.duration_since(*since)).collect();
         state.silences.store(Arc::new(silences));
-    }
-}
-
-/// SIGTERM and SIGINT begin the drain. A person who asks again (SIGINT) is not made to wait; a
-/// supervisor that repeats SIGTERM is, for it has SIGKILL.
-async fn watch_signals(state: Arc<State>) {
-    let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
-    let [Ok(mut terminate), Ok(mut interrupt)] = kinds.map(signal) else {
-        tracing::error!("signals cannot be watched: SIGTERM will end the process without a drain");
-        return;
-    };
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => state.drain("SIGTERM"),
-            _ = interrupt.recv() => {
-                if state.is_draining() {
-                    tracing::warn!("asked again: ending without waiting for requests");
-                    std::process::exit(STATUS_INTERRUPTED);
-                }
-                state.drain("SIGINT");
-            }
-        }
     }
 }
 

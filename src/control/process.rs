@@ -3,13 +3,19 @@
 use std::fs;
 use std::time::Duration;
 
+use super::limits::with_reserve;
 use crate::metrics::render::Process;
 
 /// `/proc` counts time in these, whatever the kernel's own rate is (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
 
-/// As it stands now.
+/// As it stands now, also when every descriptor is taken.
 pub(super) fn observe() -> Process {
+    let process = read();
+    if process.open_fds > 0 { process } else { with_reserve(read) }
+}
+
+fn read() -> Process {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let descriptors = fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     Process {

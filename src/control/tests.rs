@@ -51,7 +51,8 @@ impl Running {
             published: published.clone(),
             warm_cores: warm_cores.clone(),
         };
-        Self { handle: start(inputs).unwrap(), commons, published, warm_cores }
+        let prepared = prepare(&commons.settings).unwrap();
+        Self { handle: start(prepared, inputs).unwrap(), commons, published, warm_cores }
     }
 
     /// Both cores publish; the second has its breaker in `breaker`.
@@ -196,9 +197,7 @@ fn a_port_that_is_taken_is_told_with_its_key() {
     let control = Running::new(None);
     let mut settings = (*control.commons.settings).clone();
     settings.admin.address = control.handle.address();
-    let commons = Commons::new(Arc::new(settings));
-    let inputs = Inputs { commons, published: Vec::new(), warm_cores: Arc::default() };
-    let error = start(inputs).err().map(|error| error.to_string()).unwrap_or_default();
+    let error = prepare(&settings).err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.starts_with("admin.address 127.0.0.1:"), "{error}");
     control.handle.stop();
 }

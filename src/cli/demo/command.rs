@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{SEED, config, greeting, start};
-use crate::cli::serve;
+use crate::cli::{STATUS_WRONG, serve};
+use crate::control::log;
 
 /// Options of the demo.
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub fn run(options: &Options) -> ExitCode {
     let embedded = match start(options.corpus.as_deref(), SEED) {
         Ok(embedded) => embedded,
         Err(error) => {
-            eprintln!("hedgerow demo: {error}");
+            log::tell(&format!("hedgerow demo: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -39,11 +40,11 @@ pub fn run(options: &Options) -> ExitCode {
     if let Some(cores) = options.cores {
         text = text.replacen("[server]\n", &format!("[server]\ncores = \"{cores}\"\n"), 1);
     }
-    let settings = match crate::config::parse(&text, "demo", &|_| None) {
+    let settings = match crate::config::load_text(&text, "hedgerow demo") {
         Ok(settings) => settings,
         Err(problems) => {
-            eprintln!("{problems}");
-            return ExitCode::FAILURE;
+            log::tell(&format!("{problems}\nThis follows from --cores, --port or --admin-port."));
+            return ExitCode::from(STATUS_WRONG);
         }
     };
     let hello = greeting(&embedded, options.port, options.admin_port);

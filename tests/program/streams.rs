@@ -1,0 +1,97 @@
+//! Standard streams that nobody reads, or that cannot be written.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::common::{Hedgerow, PROGRAM, folder, free, get, settings, shell, signal, until, wait};
+
+#[test]
+fn serving_does_not_depend_on_standard_error() {
+    for shell in ["exec serve 2>/dev/full", "exec serve 2>&-", "exec serve >&- 2>&- <&-"] {
+        let hedgerow = Hedgerow::start(shell, "");
+        hedgerow.signal("HUP");
+        assert_eq!(get(hedgerow.search, "/"), Some(404), "{shell}");
+        assert_eq!(hedgerow.end().code(), Some(0), "{shell}");
+    }
+}
+
+#[test]
+fn a_log_file_at_its_limit_of_size_is_no_end() {
+    let hedgerow = Hedgerow::start("ulimit -f 0; exec serve", "");
+    hedgerow.signal("HUP");
+    assert_eq!(get(hedgerow.search, "/"), Some(404));
+    assert_eq!(hedgerow.errors(), "");
+    assert_eq!(hedgerow.end().code(), Some(0));
+}
+
+/// Serves with standard error going to `errors`, and drains; the exit status.
+fn served(errors: impl Into<Stdio>) -> Option<i32> {
+    let (search, admin) = (free(), free());
+    let folder = folder(&settings(search, admin, ""));
+    let mut child = Command::new(PROGRAM)
+        .args(["serve", "--config", "hedgerow.toml"])
+        .current_dir(&folder)
+        .stderr(errors)
+        .spawn()
+        .expect("the program is built");
+    until("ready", || get(admin, "/readyz") == Some(200));
+    signal(&child, "HUP");
+    assert_eq!(get(search, "/"), Some(404));
+    signal(&child, "TERM");
+    let status = wait(&mut child);
+    let _ = fs::remove_dir_all(folder);
+    status.code()
+}
+
+#[test]
+fn a_reader_of_standard_error_may_be_gone() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    assert_eq!(served(writer), Some(0));
+}
+
+#[test]
+fn a_reader_of_standard_error_may_stand_still() {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    // What a pipe holds on Linux, in pages of 4 KiB: the next write waits for the reader.
+    writer.write_all(&[b'x'; 65_536]).expect("room");
+    assert_eq!(served(writer), Some(0));
+    drop(reader);
+}
+
+/// The command line, in which standard output cannot be written, ends quietly.
+fn check(line: &str, expected: &[i32]) {
+    let output = shell(line);
+    let code = output.status.code().unwrap_or(-1);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(expected.contains(&code) && !told.contains("panic"), "{line}: {code}: {told}");
+}
+
+#[test]
+fn commands_that_print_end_quietly_when_nobody_reads() {
+    for command in ["check", "check --print-keys", "check --print-metrics", "--help", "--version"] {
+        check(&format!("hedgerow {command} >/dev/full"), &[0, 1]);
+        check(&format!("hedgerow {command} >&-"), &[0, 1]);
+        check(&format!("{{ hedgerow {command}; echo $? >&2; }} 2>&1 | :"), &[0]);
+    }
+    check("hedgerow check --config /nowhere 2>/dev/full", &[2]);
+    check("hedgerow serve --config /nowhere 2>/dev/full", &[2]);
+    check("hedgerow serve --config /nowhere 2>&-", &[2]);
+    check("hedgerow demo --corpus /nowhere 2>/dev/full", &[1]);
+    check("hedgerow no-such-command 2>/dev/full", &[2]);
+}
+
+#[test]
+fn a_demo_whose_greeting_cannot_be_written_serves() {
+    let (search, admin) = (free(), free());
+    let ports = [search.port().to_string(), admin.port().to_string()];
+    let [port, admin_port] = &ports;
+    let line = format!(
+        "exec {PROGRAM} demo --cores 1 --port {port} --admin-port {admin_port} >/dev/full 2>&1"
+    );
+    let mut child = Command::new("sh").args(["-c", &line]).spawn().expect("a shell");
+    until("ready", || get(admin, "/readyz") == Some(200));
+    signal(&child, "TERM");
+    assert_eq!(wait(&mut child).code(), Some(0));
+}
