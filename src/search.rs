@@ -450,6 +450,8 @@ async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) 
         match local::timeout(&shard.reactor, patience, word).await {
             Ok(local::Either::Left(Word::Granted)) => return mine(true),
             Ok(local::Either::Left(Word::Queued)) => patience = deadline.less(OWN_CALL_RESERVE),
+            // Flights keep this to themselves.
+            Ok(local::Either::Left(Word::Awaited)) => {}
             Ok(local::Either::Left(Word::Answer(Shipped::Abandoned))) => return mine(false),
             Ok(local::Either::Left(Word::Answer(shipped))) => {
                 return Turn::Theirs(shipped, Origin::OtherCore);
@@ -477,7 +479,7 @@ async fn page_from_elsewhere(lead: &Lead) -> (ShippedPage, Origin) {
         match lead.lease_word().await {
             Word::Answer(Shipped::Page(page)) => return (page, Origin::OtherCore),
             Word::Found(page) => return (page, Origin::OtherCache),
-            Word::Answer(_) | Word::Granted | Word::Queued => {}
+            Word::Answer(_) | Word::Granted | Word::Queued | Word::Awaited => {}
         }
     }
 }

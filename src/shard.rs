@@ -24,6 +24,7 @@ use crate::config::settings::Limits;
 use crate::control::dns::DnsTable;
 use crate::edge::{self, Call, Head, Probe, Sent, Service};
 use crate::engines::ask::{Ground, Witness};
+use crate::engines::evidence::Evidence;
 use crate::engines::leg::Leg;
 use crate::engines::state::EngineState;
 use crate::gateway::{Gateway, Words};
@@ -210,7 +211,15 @@ impl Shard {
     /// Leases `key`, whose home this core is, to `asker`; false: it waits for another.
     pub fn lease_here(&self, key: Key, asker: Asker) -> bool {
         let now = self.reactor.now();
-        self.ledger.ask(key, asker, now, self.lease_expires(now)) == LeaseVerdict::Granted
+        match self.ledger.ask(key, asker, now, self.lease_expires(now)) {
+            LeaseVerdict::Granted => true,
+            LeaseVerdict::Queued { untold } => {
+                if let Some(holder) = untold {
+                    self.tell(holder, key, Word::Awaited);
+                }
+                false
+            }
+        }
     }
 
     /// When a lease granted at `now` is anybody's again.
@@ -246,8 +255,11 @@ impl Shard {
             Shipped::Refused(..) => self.ledger.refused(key, holder),
             Shipped::Abandoned => {
                 let expires = self.lease_expires(self.reactor.now());
-                if let Some(next) = self.ledger.abandoned(key, holder, expires) {
+                if let Some((next, is_awaited)) = self.ledger.abandoned(key, holder, expires) {
                     self.tell(next, key, Word::Granted);
+                    if is_awaited {
+                        self.tell(next, key, Word::Awaited);
+                    }
                 }
                 return;
             }
@@ -350,6 +362,24 @@ impl Shard {
         }
     }
 
+    /// A letter with `evidence` and what is in flight.
+    pub fn gossip(&self, evidence: Vec<Evidence>) -> Gossip {
+        let in_flight = self.engines.iter().map(|engine| engine.in_flight()).collect();
+        Gossip { in_flight, evidence }
+    }
+
+    /// Posts `gossip` to every other core; false if a lane was full.
+    pub fn tell_all(&self, gossip: &Gossip) -> bool {
+        let mut is_told = true;
+        for core in 0..self.cores() {
+            let to = CoreId(core as u16);
+            if to != self.me() {
+                is_told &= self.send(to, Letter::Gossip(gossip.clone()));
+            }
+        }
+        is_told
+    }
+
     /// Random numbers for one choice.
     pub fn chance(&self) -> Chance {
         Chance { explore: self.unit(), pick: self.unit(), second: self.unit() }
@@ -448,6 +478,11 @@ impl Drop for Pass {
 impl Witness for Shard {
     fn leg(&self, report: &LegReport, detail: &'static str) {
         self.metrics.borrow_mut().leg(report, detail);
+        // What it asked of one core holds for all, and at once.
+        let engine = self.engines.get(report.engine.index());
+        if let Some(until) = engine.and_then(|engine| engine.take_rest()) {
+            self.tell_all(&self.gossip(vec![Evidence::rest(report.engine, until)]));
+        }
     }
 
     fn hedge(&self, engine: EngineId, was_granted: bool) {

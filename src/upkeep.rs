@@ -13,7 +13,6 @@ use shards::breaker::State;
 
 use crate::engines::evidence::Evidence;
 use crate::engines::state::EngineState;
-use crate::mail::{Gossip, Letter};
 use crate::metrics::Published;
 use crate::shard::Shard;
 
@@ -75,22 +74,13 @@ fn gossip(shard: &Rc<Shard>, told: &mut Vec<u32>) {
     if shard.cores() == 1 {
         return;
     }
-    let in_flight: Vec<u32> = shard.engines.iter().map(|engine| engine.in_flight()).collect();
-    let evidence: Vec<Evidence> =
-        shard.engines.iter().filter_map(|engine| Evidence::take(engine)).collect();
-    if in_flight == *told && evidence.is_empty() {
+    let evidence = shard.engines.iter().filter_map(|engine| Evidence::take(engine)).collect();
+    let gossip = shard.gossip(evidence);
+    if gossip.in_flight == *told && gossip.evidence.is_empty() {
         return;
     }
-    let gossip = Gossip { in_flight, evidence };
-    let mut is_told = true;
-    for core in 0..shard.cores() {
-        let to = CoreId(core as u16);
-        if to != shard.me() {
-            is_told &= shard.send(to, Letter::Gossip(gossip.clone()));
-        }
-    }
     // Whoever's lane was full is told again, with the others.
-    if is_told {
+    if shard.tell_all(&gossip) {
         *told = gossip.in_flight;
     }
 }

@@ -31,8 +31,8 @@ pub struct Flights {
 pub struct Flight {
     outcome: RefCell<Option<Outcome>>,
     settled: Event,
-    /// Set once a waiter left for lack of time, or for a refresh: the flight no longer depends on
-    /// anybody waiting.
+    /// Set once a waiter left for lack of time, another core waits, or for a refresh: the flight no
+    /// longer depends on anybody waiting here.
     is_detached: Cell<bool>,
     cancelled: Event,
     lease_word: RefCell<Option<Word>>,
@@ -135,6 +135,10 @@ impl Flights {
         let Some(flight) = table.value(id).filter(|_| table.leads(id)) else {
             return false;
         };
+        if matches!(word, Word::Awaited) {
+            flight.is_detached.set(true);
+            return true;
+        }
         *flight.lease_word.borrow_mut() = Some(word);
         flight.lease_news.borrow().set();
         true

@@ -37,6 +37,8 @@ pub enum Word {
     Answer(Shipped),
     /// Here it is, from the home core's own L1.
     Found(ShippedPage),
+    /// To the holder: another core waits, so make it even if your own callers leave.
+    Awaited,
 }
 
 /// What became of a request for a lease.
@@ -44,8 +46,11 @@ pub enum Word {
 pub enum Verdict {
     /// The asker makes it.
     Granted,
-    /// The asker waits.
-    Queued,
+    /// The asker waits; for the first to do so the holder is to be told.
+    Queued {
+        /// The holder, if it is not known to it that anybody waits.
+        untold: Option<Asker>,
+    },
 }
 
 struct Lease {
@@ -53,6 +58,8 @@ struct Lease {
     expires: Instant,
     /// One flight per core at the most.
     queue: Vec<Asker>,
+    /// Whether the holder knows that others wait.
+    is_told: bool,
 }
 
 /// The leases of the keys whose home is this core.
@@ -76,14 +83,18 @@ impl Ledger {
             lease.queue.retain(|waiting| waiting.core != asker.core);
             if lease.expires > now && lease.holder.core != asker.core {
                 lease.queue.push(asker);
-                return Verdict::Queued;
+                let untold = (!lease.is_told).then_some(lease.holder);
+                lease.is_told = true;
+                return Verdict::Queued { untold };
             }
             lease.holder = asker;
             lease.expires = expires;
+            lease.is_told = false;
             return Verdict::Granted;
         }
         if leases.len() < self.leases_max {
-            leases.insert(key, Lease { holder: asker, expires, queue: Vec::new() });
+            let queue = Vec::new();
+            leases.insert(key, Lease { holder: asker, expires, queue, is_told: false });
         }
         Verdict::Granted
     }
@@ -114,8 +125,9 @@ impl Ledger {
         }
     }
 
-    /// `holder` gave up on `key`: the flight that takes over, if one waits. The others stay queued.
-    pub fn abandoned(&self, key: Key, holder: Asker, expires: Instant) -> Option<Asker> {
+    /// `holder` gave up on `key`: the flight that takes over, if one waits, and whether others wait
+    /// for it. Those stay queued.
+    pub fn abandoned(&self, key: Key, holder: Asker, expires: Instant) -> Option<(Asker, bool)> {
         let mut leases = self.leases.borrow_mut();
         let lease = leases.get_mut(&key)?;
         lease.queue.retain(|waiting| *waiting != holder);
@@ -128,7 +140,8 @@ impl Ledger {
         }
         lease.holder = lease.queue.remove(0);
         lease.expires = expires;
-        Some(lease.holder)
+        lease.is_told = !lease.queue.is_empty();
+        Some((lease.holder, lease.is_told))
     }
 
     /// Forgets leases that expired; for the housekeeping tick.
@@ -166,6 +179,9 @@ mod tests {
         Asker { core: CoreId(core), flight }
     }
 
+    /// The verdict for one who waits where the holder knows it.
+    const WAITS: Verdict = Verdict::Queued { untold: None };
+
     fn ask(ledger: &Ledger, core: u16, now_ms: u64) -> Verdict {
         ledger.ask(KEY, flight(core, 0), at(now_ms), at(now_ms + 700))
     }
@@ -174,9 +190,9 @@ mod tests {
     fn one_core_makes_it_and_the_others_wait_once_each() {
         let ledger = Ledger::new(8);
         assert_eq!(ask(&ledger, 1, 0), Verdict::Granted);
-        assert_eq!(ask(&ledger, 2, 1), Verdict::Queued);
-        assert_eq!(ask(&ledger, 2, 2), Verdict::Queued);
-        assert_eq!(ask(&ledger, 3, 3), Verdict::Queued);
+        assert_eq!(ask(&ledger, 2, 1), Verdict::Queued { untold: Some(flight(1, 0)) });
+        assert_eq!(ask(&ledger, 2, 2), WAITS);
+        assert_eq!(ask(&ledger, 3, 3), WAITS);
         assert_eq!(ledger.answered(KEY, flight(1, 0)), vec![flight(2, 0), flight(3, 0)]);
         assert!(ledger.is_empty());
     }
@@ -187,7 +203,7 @@ mod tests {
         ask(&ledger, 1, 0);
         ask(&ledger, 2, 1);
         ask(&ledger, 3, 2);
-        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), Some(flight(2, 0)));
+        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), Some((flight(2, 0), true)));
         assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), None, "not the holder any more");
         assert_eq!(ledger.answered(KEY, flight(2, 0)), vec![flight(3, 0)]);
     }
@@ -196,7 +212,7 @@ mod tests {
     fn a_lost_done_wedges_nobody() {
         let ledger = Ledger::new(8);
         ask(&ledger, 1, 0);
-        assert_eq!(ask(&ledger, 2, 699), Verdict::Queued);
+        assert_ne!(ask(&ledger, 2, 699), Verdict::Granted);
         assert_eq!(ask(&ledger, 2, 700), Verdict::Granted);
         assert_eq!(ledger.refused(KEY, flight(1, 0)), Vec::new(), "released by its owner only");
         assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(701)), None);
@@ -210,7 +226,7 @@ mod tests {
         let ledger = Ledger::new(8);
         ask(&ledger, 1, 0);
         ask(&ledger, 2, 700);
-        assert_eq!(ask(&ledger, 3, 701), Verdict::Queued);
+        assert_eq!(ask(&ledger, 3, 701), Verdict::Queued { untold: Some(flight(2, 0)) });
         assert_eq!(ledger.answered(KEY, flight(1, 0)), vec![flight(3, 0)]);
         assert_eq!(ledger.len(), 1, "the lease is core 2's, which is at it");
         assert_eq!(ledger.answered(KEY, flight(2, 0)), Vec::new(), "nobody twice");
@@ -223,7 +239,7 @@ mod tests {
         ask(&ledger, 2, 1);
         ask(&ledger, 3, 2);
         assert_eq!(ledger.abandoned(KEY, flight(2, 0), at(700)), None);
-        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), Some(flight(3, 0)));
+        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), Some((flight(3, 0), false)));
     }
 
     #[test]
@@ -233,7 +249,7 @@ mod tests {
         let second = flight(1, 1);
         assert_eq!(ledger.ask(KEY, second, at(5), at(705)), Verdict::Granted);
         assert_eq!(ledger.refused(KEY, flight(1, 0)), Vec::new(), "its first flight has no say");
-        assert_eq!(ask(&ledger, 2, 6), Verdict::Queued);
+        assert_eq!(ask(&ledger, 2, 6), Verdict::Queued { untold: Some(second) });
         assert_eq!(ledger.refused(KEY, second), vec![flight(2, 0)]);
     }
 

@@ -63,6 +63,8 @@ pub(super) struct Connection<S> {
     /// The read in flight beside an answer. It has a buffer of its own: what is in `input` may
     /// already be the next request, which must not wait for more bytes.
     pending: Option<Read>,
+    /// Whether the request begins with HEAD, known before it is whole: what answers it has no body.
+    asks_head: bool,
     /// When the last bytes were read.
     read_at: Instant,
     /// When the first byte of the current request was read.
@@ -98,6 +100,7 @@ impl<S: Service> Connection<S> {
             intake: Intake::default(),
             input,
             pending: None,
+            asks_head: false,
             read_at: Instant::ZERO,
             arrived: Instant::ZERO,
             is_new: true,
@@ -135,6 +138,9 @@ impl<S: Service> Connection<S> {
             body_bytes_max: limits.body_bytes_max,
         };
         let (ground, arrived) = (self.ground.clone(), self.arrived);
+        if !self.intake.is_in_body() {
+            self.asks_head = self.input.starts_with(b"HEAD ");
+        }
         let progress = self.intake.advance(&mut self.input, bounds, |request, body| {
             exchange(&ground, request, body, arrived)
         });
@@ -395,9 +401,10 @@ impl<S: Service> Connection<S> {
     /// Such a reply has no trail: how long a stranger took to send half a request says nothing
     /// about us.
     async fn refuse(&mut self, refusal: &Refusal) {
+        let ending = Ending { is_head: self.asks_head, ..LAST };
         self.ground.service.probe().requests_total.increment();
         let reply = Reply::refused(refusal, self.ground.request_id(), None);
-        if self.respond(reply, LAST).await {
+        if self.respond(reply, ending).await {
             self.linger().await;
         }
     }

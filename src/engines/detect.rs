@@ -97,7 +97,7 @@ mod tests {
     fn check(status: u16, headers: &[(&str, &str)], body: &str, expected: Option<Finding>) {
         let headers: Vec<(String, String)> =
             headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let received = Received { status, headers: &headers, body: body.as_bytes() };
+        let received = Received { status, headers: &headers, body: body.as_bytes(), asked: "" };
         assert_eq!(find_wall(&received), expected, "{status} {body}");
     }
 

@@ -9,7 +9,7 @@ use shards::breaker::Tally;
 use shards::{latency, score};
 
 use super::state::EngineState;
-use crate::model::Class;
+use crate::model::{Class, EngineId};
 
 /// The news of one engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Evidence {
     answers: Option<score::Delta>,
     /// For the hedge delay.
     latency: Vec<(Class, latency::Delta)>,
+    /// Until when it asked to be left alone: not kept back for the next letter.
+    rests_until: Option<Instant>,
 }
 
 impl Evidence {
@@ -38,7 +40,14 @@ impl Evidence {
             })
             .collect();
         let is_news = verdicts.is_some() || answers.is_some() || !latency.is_empty();
-        is_news.then(|| Self { engine: engine.id().0, verdicts, answers, latency })
+        let engine = engine.id().0;
+        is_news.then_some(Self { engine, verdicts, answers, latency, rests_until: None })
+    }
+
+    /// That `engine` asked to be left alone.
+    pub fn rest(engine: EngineId, until: Instant) -> Self {
+        let (verdicts, answers, latency) = (None, None, Vec::new());
+        Self { engine: engine.0, verdicts, answers, latency, rests_until: Some(until) }
     }
 
     /// Adds what another core saw of `engine`.
@@ -48,6 +57,9 @@ impl Evidence {
         }
         if let Some(answers) = self.answers {
             engine.score.borrow_mut().merge_delta(now, answers);
+        }
+        if let Some(until) = self.rests_until {
+            engine.hear_rest(until);
         }
         for (class, delta) in &self.latency {
             engine.latency.borrow_mut().merge_delta(now, delta);

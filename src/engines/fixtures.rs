@@ -162,7 +162,8 @@ fn check(adapter: &str, case: &Case) {
     let name = format!("{adapter} {}", case.name);
     let plan = Plan { may_be_empty: case.may_be_empty, ..plan("rust") };
     let body = case.body();
-    let received = Received { status: case.status, headers: &case.headers, body: &body };
+    let (status, headers) = (case.status, &case.headers);
+    let received = Received { status, headers, body: &body, asked: "rust" };
     let judged = verdict::judge(&engine(adapter), &plan, &received);
     let found = (judged.verdict.name(), judged.detail);
     assert_eq!(found, (case.verdict.as_str(), case.detail.as_str()), "{name}");
@@ -199,7 +200,11 @@ fn every_fixture_comes_to_its_verdict() {
 
 /// The verdict on `body` with status 200, which must come with items if and only if it is valid.
 fn verdict_on(engine: &settings::Engine, body: &[u8]) -> Verdict {
-    let judged = verdict::judge(engine, &plan("x"), &Received { status: 200, headers: &[], body });
+    let judged = verdict::judge(
+        engine,
+        &plan("x"),
+        &Received { status: 200, headers: &[], body, asked: "x" },
+    );
     assert_eq!(judged.verdict == Verdict::Valid, !judged.items.is_empty());
     judged.verdict
 }

@@ -14,6 +14,9 @@ use serde_json::Number;
 /// Room made for the entries of a table; what manifests read of a row is seldom more.
 const ENTRIES_USUAL: usize = 8;
 
+/// Values of one list that are kept; more are read over. Above what any reader looks at.
+const LIST_MAX: usize = 256;
+
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json<'a> {
@@ -25,7 +28,7 @@ pub enum Json<'a> {
     Number(Number),
     /// Its escapes are resolved.
     Text(Cow<'a, str>),
-    /// All of its values.
+    /// Its first `LIST_MAX` values.
     List(Vec<Self>),
     /// Some of its entries.
     Table(Table<'a>),
@@ -149,9 +152,13 @@ impl<'a> Visitor<'a> for Kept<'_, 'a> {
 
     fn visit_seq<S: SeqAccess<'a>>(self, mut values: S) -> Result<Json<'a>, S::Error> {
         let mut list = Vec::new();
-        while let Some(value) = values.next_element_seed(self)? {
+        while list.len() < LIST_MAX {
+            let Some(value) = values.next_element_seed(self)? else {
+                return Ok(Json::List(list));
+            };
             list.push(value);
         }
+        while values.next_element_seed(Skipped)?.is_some() {}
         Ok(Json::List(list))
     }
 

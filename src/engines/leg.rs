@@ -12,12 +12,17 @@ use runtime::{Deadline, Instant, Reactor, Stream};
 
 use super::request;
 use super::state::{EngineState, InFlight};
-use super::verdict::{Judged, Received, judge};
+use super::verdict::{Finding, Judged, Received, judge};
 use crate::model::{Item, Plan, Verdict};
 use crate::wire::h1::client;
 
-/// The largest answer that is read, decoded: 4 MiB. A page of 50 results is below 200 KiB.
-pub const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// The largest answer that is read, decoded: 1 MiB. A page of 50 results is below 200 KiB, and
+/// judging is one piece of work: at this size it holds its core up for some 40 ms at the worst.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// A kept connection that ends without a byte within this time had timed out as the request
+/// arrived; one that ends later had taken it, and a second try would be a call more.
+const STALE_AFTER_MAX: Duration = Duration::from_millis(200);
 
 /// How a leg ended.
 #[derive(Debug)]
@@ -179,6 +184,7 @@ async fn exchange(call: &Call, leg: &Leg) -> Result<(Judged, Duration), Verdict>
         leg.hold(&stream);
         // An exchange reads into the buffer it wrote, so the rare second try encodes anew.
         let bytes = first.take().unwrap_or_else(|| client::encode(&request));
+        let sent = call.reactor.now();
         let answer = client::exchange(&stream, bytes, ANSWER_BYTES_MAX).await;
         let now = call.reactor.now();
         leg.let_go();
@@ -191,23 +197,29 @@ async fn exchange(call: &Call, leg: &Leg) -> Result<(Judged, Duration), Verdict>
         }
         match answer {
             Ok(response) => {
-                let judged = received(call, &response);
-                if response.reusable {
+                let judged = received(call, &response, &upstream.question);
+                // Out of step, it would answer the next question with this one's answer.
+                let is_in_step = judged.detail != Finding::OtherQuestion.name_and_verdict().0;
+                if response.reusable && is_in_step {
                     give(call, stream);
                 }
                 return Ok((judged, now.since(began)));
             }
-            Err(error) if is_kept && error.bytes_received == 0 && !call.deadline.passed(now) => {}
+            Err(error)
+                if is_kept
+                    && error.bytes_received == 0
+                    && now.since(sent) <= STALE_AFTER_MAX
+                    && !call.deadline.passed(now) => {}
             Err(error) => return Err(error.kind.verdict()),
         }
     }
 }
 
 /// Judges an answer, once more against the engine's previous one.
-fn received(call: &Call, response: &client::Response) -> Judged {
+fn received(call: &Call, response: &client::Response, asked: &str) -> Judged {
     let engine = call.engine.settings();
-    let received =
-        Received { status: response.status, headers: &response.headers, body: &response.body };
+    let (status, headers, body) = (response.status, &response.headers, &response.body);
+    let received = Received { status, headers, body, asked };
     let judged = judge(engine, &call.plan, &received);
     let is_echo = judged.verdict == Verdict::Valid
         && call.engine.echo.borrow_mut().check(&call.plan.normalised, judged.body_hash);

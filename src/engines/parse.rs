@@ -142,6 +142,7 @@ pub fn keys(manifest: &Manifest) -> Vec<&str> {
         &fields.score,
         &shape.list,
         &shape.absent_if,
+        &shape.question,
         &judge.retry_after_at,
     ];
     let of_rules = judge.errors.iter().map(|rule| &rule.test);

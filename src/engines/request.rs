@@ -34,6 +34,8 @@ pub struct Upstream {
     pub headers: Vec<(String, String)>,
     /// Empty for a GET.
     pub body: Vec<u8>,
+    /// The question's text as it is sent, before it is encoded.
+    pub question: String,
 }
 
 /// The call that asks `engine` for `plan`.
@@ -62,7 +64,7 @@ pub fn build(engine: &settings::Engine, plan: &Plan) -> Upstream {
         }
     };
     let headers = headers(manifest, content_type, &value_of);
-    Upstream { method: request.method.name(), target, headers, body }
+    Upstream { method: request.method.name(), target, headers, body, question: query }
 }
 
 /// The value of `Host`: the port only where it is not the scheme's own (RFC 9110 §7.2).

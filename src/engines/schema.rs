@@ -152,6 +152,10 @@ pub struct Shape {
     /// The list may be absent and mean "nothing found", if all of these are there.
     #[serde(default)]
     pub absent_if: Vec<Pointer>,
+    /// Where the answer repeats the question as it was sent; the first that exists counts. Another
+    /// question there means that the connection is out of step.
+    #[serde(default)]
+    pub question: Vec<Pointer>,
     /// Rows that pass all of these are results; others are not counted.
     #[serde(default)]
     pub rows: Vec<Test>,

@@ -43,6 +43,8 @@ pub struct EngineState {
     in_flight: Cell<u32>,
     in_flight_elsewhere: Cell<u32>,
     rests_until: Cell<Instant>,
+    /// Whether other cores are still to be told of it.
+    is_rest_untold: Cell<bool>,
     addresses: RefCell<Vec<SocketAddr>>,
     address_turn: Cell<usize>,
     is_filling: Cell<bool>,
@@ -68,6 +70,7 @@ impl EngineState {
             in_flight: Cell::new(0),
             in_flight_elsewhere: Cell::new(0),
             rests_until: Cell::new(Instant::ZERO),
+            is_rest_untold: Cell::new(false),
             addresses: RefCell::new(Vec::new()),
             address_turn: Cell::new(0),
             is_filling: Cell::new(false),
@@ -189,8 +192,24 @@ impl EngineState {
             self.breaker.borrow_mut().observe(now, generation, outcome);
         }
         if let Some(rest) = observed.retry_after {
-            self.rests_until.set(self.rests_until.get().max(now + rest.min(REST_MAX)));
+            self.hear_rest(now + rest.min(REST_MAX));
+            self.is_rest_untold.set(true);
         }
+    }
+
+    /// It asked to be left alone until then.
+    pub fn hear_rest(&self, until: Instant) {
+        self.rests_until.set(self.rests_until.get().max(until));
+    }
+
+    /// Until when it asked to be left alone, if other cores are still to be told.
+    pub fn take_rest(&self) -> Option<Instant> {
+        self.is_rest_untold.replace(false).then(|| self.rests_until.get())
+    }
+
+    /// Whether other cores are still to be told that it asked to be left alone.
+    pub fn has_rest_to_tell(&self) -> bool {
+        self.is_rest_untold.get()
     }
 
     /// The addresses to connect to, as last resolved.

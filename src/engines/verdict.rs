@@ -38,6 +38,8 @@ pub struct Received<'a> {
     pub headers: &'a [(String, String)],
     /// Without transfer and content coding.
     pub body: &'a [u8],
+    /// The question's text as it was sent.
+    pub asked: &'a str,
 }
 
 impl<'a> Received<'a> {
@@ -100,6 +102,8 @@ pub enum Finding {
     WrongType,
     /// More than half of the rows lack something.
     RowsIncomplete,
+    /// The answer says that it is to another question.
+    OtherQuestion,
     /// Too many calls.
     Throttled,
     /// Calls used up.
@@ -134,6 +138,7 @@ impl Finding {
             Self::ListMissing => ("list_missing", Verdict::Malformed),
             Self::WrongType => ("wrong_type", Verdict::Malformed),
             Self::RowsIncomplete => ("rows_incomplete", Verdict::Malformed),
+            Self::OtherQuestion => ("other_question", Verdict::Malformed),
             Self::Throttled => ("throttled", Verdict::Throttled),
             Self::Quota => ("quota", Verdict::Throttled),
             Self::Auth => ("auth", Verdict::Failed),
@@ -168,6 +173,9 @@ pub fn judge(engine: &settings::Engine, plan: &Plan, received: &Received<'_>) ->
         let is_html = received.body.trim_ascii_start().starts_with(b"<");
         return Judged::of(if is_html { Finding::Html } else { Finding::NotJson });
     };
+    if is_to_another_question(&engine.manifest.answer.question, &body, received.asked) {
+        return Judged::of(Finding::OtherQuestion);
+    }
     let list = match parse::list(&engine.manifest, &body) {
         parse::List::Rows(rows) => rows,
         parse::List::DocumentedAbsence => &[],
@@ -186,6 +194,16 @@ pub fn judge(engine: &settings::Engine, plan: &Plan, received: &Received<'_>) ->
     let is_partial = judge.partial.iter().any(|test| test.holds(&body));
     let finding = if is_partial { Finding::Partial } else { Finding::Whole };
     Judged { body_hash: hash(&rows.items), items: rows.items, ..Judged::of(finding) }
+}
+
+/// Whether the answer repeats a question, and not the one that was asked. White space and case do
+/// not count; an answer that repeats nothing is believed.
+fn is_to_another_question(places: &[parse::Pointer], body: &Json<'_>, asked: &str) -> bool {
+    let said = places.iter().find_map(|place| place.text(body));
+    let letters = |text: &str| -> Vec<char> {
+        text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
+    };
+    said.is_some_and(|said| said != asked && letters(&said) != letters(asked))
 }
 
 /// The tests that need no JSON; gives the JSON that was sent, if it is that.
@@ -408,7 +426,7 @@ mod tests {
     fn check_rest(headers: &[(&str, &str)], expected_s: u64) {
         let headers: Vec<(String, String)> =
             headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let received = Received { status: 429, headers: &headers, body: b"{}" };
+        let received = Received { status: 429, headers: &headers, body: b"{}", asked: "" };
         let engine = crate::engines::fixtures::engine("brave");
         let judged = judge(&engine, &crate::engines::fixtures::plan("x"), &received);
         assert_eq!(judged.verdict, Verdict::Throttled);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use runtime::Deadline;
 use runtime::sim::Options;
 
-use super::client::End;
-use super::engine::Manner;
+use super::client::{Ask, End};
+use super::engine::{Kind, Manner};
 use super::world::{self, Sim};
 
 const fn ms(ms: u64) -> Duration {
@@ -139,4 +139,41 @@ fn every_core_works_with_the_evidence_of_all() {
         assert!((core.valid_ratio - seen[0].valid_ratio).abs() < 0.02, "{seen:?}");
         assert!(core.valid_ratio < 0.8, "{seen:?}");
     }
+}
+
+/// One leaves after 200 ms, another stays, each on a core of its own: one call answers the other.
+#[test]
+fn a_leader_that_leaves_does_not_take_its_call_from_other_cores() {
+    for seed in 0..12 {
+        let sim = world::start(seed, Options::default(), 2, &[Manner::after(300)], "");
+        let question = "what is a hedge".to_owned();
+        sim.send(ms(0), Ask { question, leaves_after: Some(ms(200)), ..Ask::default() });
+        sim.ask(ms(20), "what is a hedge");
+        let ran = sim.run(2);
+        assert_eq!(ran.findings(ms(0)), Vec::<String>::new(), "seed {seed}");
+        assert_eq!(ran.calls.len(), 1, "seed {seed}: {:?}", ran.slowest());
+    }
+}
+
+/// It said when to come back, to one core.
+#[test]
+fn a_throttled_engine_is_left_alone_by_all_cores() {
+    let throttled = Manner::after(5).with(Kind::Raw(429, "Retry-After: 30\r\n", ""));
+    let sim = world::start(5, Options::default(), 8, &[throttled.best(), Manner::GOOD], "");
+    for index in 0..200 {
+        sim.ask(ms(20 * index), &format!("what is number {index}"));
+    }
+    let asked = sim.engines[0].clone();
+    sim.run(200);
+    assert!(asked.count() <= 2, "{} calls within its 30 s", asked.count());
+}
+
+/// A kept connection that is closed after 250 ms is no connection that had timed out: the call was
+/// read and failed, and is not made twice within one leg.
+#[test]
+fn a_call_that_was_pending_for_long_is_not_repeated_within_its_leg() {
+    let sim = world::start(6, Options::default(), 1, &[Manner::after(250).with(Kind::Reset)], "");
+    sim.ask(ms(0), "what is a hedge");
+    let ran = sim.run(1);
+    assert_eq!(ran.calls.len(), 1);
 }
