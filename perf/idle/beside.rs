@@ -2,9 +2,9 @@
 //! the same server without and with them, in rounds whose order alternates, so that a machine that
 //! is slower for a minute is slower for both sides.
 //!
-//! The claim is the ratio of the two p99 within a round: both sides share the arrivals, the core and
-//! the generator. The generator holds the connections on the core it asks from, so what they cost
-//! *it* is in the side with them too: the ratio is an upper bound of what the server adds.
+//! The claim is the ratio of the two p99 within a round: both sides share the arrivals, the core
+//! and the generator. The generator holds the connections on the core it asks from, so what they
+//! cost *it* is in the side with them too.
 //!
 //! It must never let a request without a good answer improve a percentile: one is enough to fail
 //! the run.

@@ -1,5 +1,5 @@
-//! What the rounds of `idle --beside-rate` say: both sides merged, and the ratios within rounds with
-//! the interval of their median, as `compare` has it. Times in ms.
+//! What the rounds of `idle --beside-rate` say: both sides merged, and the ratios within rounds
+//! with the interval of their median, as `compare` has it. Times in ms.
 
 use serde::Serialize;
 

@@ -26,6 +26,7 @@ impl Planted {
     pub(crate) const SLOW: Duration = Duration::from_millis(300);
 
     /// Starts one on a free port.
+    #[expect(clippy::disallowed_methods, reason = "a blocking server needs threads, no reactor")]
     pub(crate) fn start(open_max: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
