@@ -203,7 +203,7 @@ fn verdict_on(engine: &settings::Engine, body: &[u8]) -> Verdict {
     let judged = verdict::judge(
         engine,
         &plan("x"),
-        &Received { status: 200, headers: &[], body, asked: "x" },
+        &Received { status: 200, headers: &[], body, asked: "rust" },
     );
     assert_eq!(judged.verdict == Verdict::Valid, !judged.items.is_empty());
     judged.verdict
