@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shards::breaker::State as Breaker;
 
-use super::{State, process};
+use super::State;
 use crate::config::settings::Settings;
 use crate::metrics::render::Instance;
 use crate::model::Region;
@@ -49,7 +49,7 @@ impl State {
             silences: self.silences.load().to_vec(),
             lookups_ok: self.lookups_ok.load(Ordering::Relaxed),
             lookups_failed: self.lookups_failed.load(Ordering::Relaxed),
-            process: process::observe(),
+            process: self.process.observe(),
         }
     }
 

@@ -75,6 +75,7 @@ struct State {
     started: Instant,
     /// By core: since it last published, as last looked.
     silences: ArcSwap<Vec<Duration>>,
+    process: process::Files,
     lookups_ok: AtomicU64,
     lookups_failed: AtomicU64,
 }
@@ -85,6 +86,7 @@ impl State {
             silences: ArcSwap::from_pointee(vec![Duration::ZERO; inputs.published.len()]),
             inputs,
             started: Instant::now(),
+            process: process::Files::open(),
             lookups_ok: AtomicU64::new(0),
             lookups_failed: AtomicU64::new(0),
         })

@@ -1,32 +1,64 @@
 //! What the kernel says of this process, read from `/proc`. A figure that cannot be read is 0.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use super::limits::with_reserve;
+use super::limits::is_out_of_descriptors;
 use crate::metrics::render::Process;
 
 /// `/proc` counts time in these, whatever the kernel's own rate is (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
 
-/// As it stands now, also when every descriptor is taken.
-pub(super) fn observe() -> Process {
-    let process = read();
-    if process.open_fds > 0 { process } else { with_reserve(read) }
+/// What is read of a file in `/proc`: above all of them, but for `/proc/stat` of a machine with
+/// many interrupts, whose `btime` then is not found.
+const BYTES_MAX: usize = 64 * 1024;
+
+/// The files in `/proc`, held open: they are read also when no descriptor is left.
+pub(super) struct Files {
+    status: Option<File>,
+    stat: Option<File>,
+    limits: Option<File>,
+    machine: Option<File>,
 }
 
-fn read() -> Process {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let descriptors = fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
-    Process {
-        open_fds: descriptors,
-        ..parse(
-            &read("/proc/self/status"),
-            &read("/proc/self/stat"),
-            &read("/proc/self/limits"),
-            &read("/proc/stat"),
-        )
+impl Files {
+    pub(super) fn open() -> Self {
+        let open = |path: &str| File::open(path).ok();
+        Self {
+            status: open("/proc/self/status"),
+            stat: open("/proc/self/stat"),
+            limits: open("/proc/self/limits"),
+            machine: open("/proc/stat"),
+        }
     }
+
+    /// As it stands now.
+    pub(super) fn observe(&self) -> Process {
+        let [status, stat, limits, machine] =
+            [&self.status, &self.stat, &self.limits, &self.machine].map(read);
+        let process = parse(&status, &stat, &limits, &machine);
+        let open_fds = match fs::read_dir("/proc/self/fd") {
+            Ok(entries) => entries.count() as u64,
+            Err(error) if is_out_of_descriptors(&error) => process.max_fds,
+            Err(_) => 0,
+        };
+        Process { open_fds, ..process }
+    }
+}
+
+/// The text of a file in `/proc` as of now: reading from its beginning makes it anew.
+fn read(file: &Option<File>) -> String {
+    let mut bytes = vec![0; BYTES_MAX];
+    let mut length = 0;
+    while let (Some(file), Some(room)) = (file, bytes.get_mut(length..)) {
+        match file.read_at(room, length as u64) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => length += count,
+        }
+    }
+    bytes.truncate(length);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn parse(status: &str, stat: &str, limits: &str, machine: &str) -> Process {
@@ -80,8 +112,14 @@ mod tests {
 
     #[test]
     fn this_process_is_observed() {
-        let process = observe();
+        let files = Files::open();
+        let process = files.observe();
         assert!(process.resident_bytes > 0 && process.open_fds > 2 && process.max_fds > 2);
         assert!(process.started > Duration::from_secs(1_600_000_000));
+
+        let ballast = vec![1_u8; 64 << 20];
+        let later = files.observe();
+        assert!(later.resident_bytes > process.resident_bytes, "it is read anew");
+        drop(ballast);
     }
 }

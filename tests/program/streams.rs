@@ -25,6 +25,14 @@ fn a_log_file_at_its_limit_of_size_is_no_end() {
     assert_eq!(hedgerow.end().code(), Some(0));
 }
 
+#[test]
+fn a_filter_of_log_lines_that_is_none_is_told() {
+    let hedgerow = Hedgerow::start("HEDGEROW_LOG=hedgerow=loud exec serve", "");
+    let told = hedgerow.errors();
+    assert!(told.contains("HEDGEROW_LOG is no filter") && told.contains("INFO"), "{told}");
+    assert!(!told.contains('\u{1b}'), "colours are for terminals: {told:?}");
+}
+
 /// Serves with standard error going to `errors`, and drains; the exit status.
 fn served(errors: impl Into<Stdio>) -> Option<i32> {
     let (search, admin) = (free(), free());
