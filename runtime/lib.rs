@@ -108,7 +108,8 @@ impl Reactor {
         each!(ReactorKind, &self.0, core => core.now())
     }
 
-    /// Wall-clock time since the Unix epoch. For stamps shown to people only: never for waiting.
+    /// Wall-clock time since the Unix epoch, at most 10 ms old. For stamps shown to people only:
+    /// never for waiting.
     pub fn unix_time(&self) -> Duration {
         each!(ReactorKind, &self.0, core => core.unix_time())
     }

@@ -6,19 +6,20 @@
 use std::time::Duration;
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-const ULID_CHARACTERS: u32 = 26;
+const ULID_CHARACTERS: usize = 26;
 const ECHOED_BYTES_MAX: usize = 64;
 
 /// A new request's name, from the time since the Unix epoch and 128 random bits (80 are used).
 pub fn request_id(unix: Duration, draw: u64, draw2: u64) -> String {
-    let chance = (u128::from(draw) << 64 | u128::from(draw2)) >> 48;
-    let bits = (unix.as_millis() << 80) | chance;
-    (0..ULID_CHARACTERS)
-        .map(|index| {
-            let shift = (ULID_CHARACTERS - 1 - index) * 5;
-            char::from(ALPHABET[((bits >> shift) & 31) as usize])
-        })
-        .collect()
+    // 48 bits are ten characters, and 40 bits of chance are eight, twice.
+    let millis = unix.as_millis() as u64 & ((1 << 48) - 1);
+    let mut name = String::with_capacity(ULID_CHARACTERS);
+    for (bits, characters) in [(millis, 10), (draw >> 24, 8), (draw2 >> 24, 8)] {
+        for shift in (0..characters).rev().map(|index| index * 5) {
+            name.push(char::from(ALPHABET[((bits >> shift) & 31) as usize]));
+        }
+    }
+    name
 }
 
 /// The caller's own name for a request, if it may be repeated in headers, bodies and logs:

@@ -69,19 +69,19 @@ pub fn call(
         Ok(asker) => asker,
         Err(reply) => return Call::Done(*reply),
     };
+    let consulted = shard.cache.consult(&asker.plan, asker.trail.compiled);
     let now = shard.reactor.now();
-    let consulted = shard.cache.consult(&asker.plan, now);
     asker.trail.consulted = now;
     match consulted {
         Consulted::Hit(stored) => {
-            Call::Done(stored_answer(shard, asker, CacheStatus::Hit, &stored))
+            Call::Done(stored_answer(shard, asker, now, CacheStatus::Hit, &stored))
         }
         Consulted::Stale(stored, refresh) => {
             if let Some(lead) = refresh {
                 shard.metrics.borrow_mut().refresh();
                 start_fill(shard, &asker, lead);
             }
-            Call::Done(stored_answer(shard, asker, CacheStatus::Stale, &stored))
+            Call::Done(stored_answer(shard, asker, now, CacheStatus::Stale, &stored))
         }
         Consulted::NotCached => Call::Done(refuse(asker, &Refusal::NotCached)),
         Consulted::Full => Call::Done(refuse(asker, &Refusal::Overloaded)),
@@ -241,7 +241,7 @@ fn kept_meanwhile(
     let now = shard.reactor.now();
     asker.trail.answered = now;
     asker.trail.upstream = now.since(asker.trail.consulted);
-    stored_answer(shard, asker, status, stored)
+    stored_answer(shard, asker, now, status, stored)
 }
 
 /// Begins the task that makes the answer. It has the whole of the time that its asker's request
@@ -484,14 +484,14 @@ async fn page_from_elsewhere(lead: &Lead) -> (ShippedPage, Origin) {
     }
 }
 
-/// The answer from a page in L1.
+/// The answer from a page in L1, found at `now`.
 fn stored_answer(
     shard: &Rc<Shard>,
     mut asker: Asker,
+    now: Instant,
     status: CacheStatus,
     stored: &Stored,
 ) -> Reply {
-    let now = shard.reactor.now();
     let (age, ttl) = (now.since(stored.made_at), stored.fresh_until.since(now));
     asker.trail.merged = now;
     respond(shard, asker, CacheReport { status, age, ttl }, &stored.page, &[])
@@ -535,7 +535,7 @@ fn respond(
 ) -> Reply {
     let mut body = asker.buffer;
     body.clear();
-    let latency = shard.reactor.now().since(asker.trail.arrived);
+    let latency = asker.trail.merged.since(asker.trail.arrived);
     let parts = AnswerParts {
         plan: &asker.plan,
         request_id: &asker.request_id,

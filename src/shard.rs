@@ -435,8 +435,7 @@ impl Shard {
 
     /// Time a request spent in our own hands, or that the reactor was late: what the limiter
     /// senses.
-    pub fn observe_own(&self, own: Duration) {
-        let now = self.reactor.now();
+    pub fn observe_own(&self, now: Instant, own: Duration) {
         self.limiter.borrow_mut().observe_own(now, own);
     }
 
@@ -452,7 +451,7 @@ impl Shard {
     pub fn was_late(&self, by: Duration) {
         self.lateness_max.set(self.lateness_max.get().max(by));
         self.metrics.borrow_mut().late(by);
-        self.observe_own(by);
+        self.observe_own(self.reactor.now(), by);
     }
 }
 
@@ -536,7 +535,7 @@ impl Service for Shard {
         // A refusal at the door costs next to nothing and says nothing of a queue; nor does a
         // caller that left before it was known how long its answer took.
         if trail.admitted != Instant::ZERO && reply.status != PEER_GONE {
-            self.observe_own(own);
+            self.observe_own(sent.at, own);
         }
         let total = reply.trail.map_or(Duration::ZERO, |trail| sent.at.since(trail.arrived));
         self.metrics.borrow_mut().request(reply, sent.is_complete, total, own);

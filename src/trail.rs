@@ -44,6 +44,11 @@ impl Trail {
         Self { arrived, received: arrived, ..Self::default() }
     }
 
+    /// The latest stamp.
+    pub fn latest(&self) -> Instant {
+        self.stamps().into_iter().map(|(_, at)| at).fold(self.received, Instant::max)
+    }
+
     /// From the first byte read to the latest stamp.
     pub fn total(&self) -> Duration {
         self.stamps().into_iter().map(|(_, at)| at.since(self.arrived)).max().unwrap_or_default()

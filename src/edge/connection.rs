@@ -67,6 +67,8 @@ pub(super) struct Connection<S> {
     asks_head: bool,
     /// When the last bytes were read.
     read_at: Instant,
+    /// When the last answer was written.
+    wrote_at: Instant,
     /// When the first byte of the current request was read.
     arrived: Instant,
     /// Nothing was answered yet.
@@ -102,6 +104,7 @@ impl<S: Service> Connection<S> {
             pending: None,
             asks_head: false,
             read_at: Instant::ZERO,
+            wrote_at: Instant::ZERO,
             arrived: Instant::ZERO,
             is_new: true,
         }
@@ -148,7 +151,7 @@ impl<S: Service> Connection<S> {
             Progress::NeedMore => self.read().await,
             Progress::Continue => {
                 let bytes = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
-                let is_told = self.write(bytes).await.0;
+                let is_told = self.write(bytes, self.read_at).await.0;
                 if !is_told {
                     self.left_in_body();
                 }
@@ -171,8 +174,11 @@ impl<S: Service> Connection<S> {
         let ground = self.ground.clone();
         let limits = ground.service.limits();
         let is_idle = self.input.is_empty() && !self.intake.is_in_body();
-        let now = ground.service.reactor().now();
         if is_idle {
+            let since = match self.is_new {
+                true => ground.service.reactor().now(),
+                false => self.wrote_at.max(self.read_at),
+            };
             let wait = match self.is_new {
                 true => Wait::First,
                 false => Wait::Idle,
@@ -182,7 +188,7 @@ impl<S: Service> Connection<S> {
                 self.stream.shutdown(Shutdown::Read);
             }
             self.settle_down();
-            self.place.waits(wait, now + limits.idle_timeout);
+            self.place.waits(wait, since + limits.idle_timeout);
         } else {
             self.place.waits(Wait::Request, self.arrived + limits.header_timeout);
         }
@@ -374,12 +380,14 @@ impl<S: Service> Connection<S> {
         let mut out = ground.buffers.take(reply.body.len() + 1_024);
         respond::encode(reply, ending, reactor.unix_time(), &ground.dates, &mut out);
         let bytes = out.len();
-        let (is_complete, out) = self.write(out).await;
+        let made = reply.trail.map_or_else(|| reactor.now(), |trail| trail.latest());
+        let (is_complete, out) = self.write(out, made).await;
         ground.buffers.give(out);
         let at = reactor.now();
         if let Some(trail) = &mut reply.trail {
             trail.written = at;
         }
+        self.wrote_at = at;
         let probe = ground.service.probe();
         probe.responded(reply.status);
         if is_complete {
@@ -388,10 +396,10 @@ impl<S: Service> Connection<S> {
         Sent { at, bytes, is_complete }
     }
 
-    /// Writes `bytes` within the bound for slow readers; gives the buffer back.
-    async fn write(&mut self, bytes: Vec<u8>) -> (bool, Vec<u8>) {
-        let now = self.ground.service.reactor().now();
-        self.place.waits(Wait::Writing, now + self.ground.service.limits().idle_timeout);
+    /// Writes `bytes`, made at `from`, within the bound for slow readers; gives the buffer back.
+    async fn write(&mut self, bytes: Vec<u8>, from: Instant) -> (bool, Vec<u8>) {
+        let due = from.max(self.read_at) + self.ground.service.limits().idle_timeout;
+        self.place.waits(Wait::Writing, due);
         let (written, bytes) = self.stream.write_all(bytes).await;
         (written.is_ok(), bytes)
     }

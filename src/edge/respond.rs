@@ -172,6 +172,9 @@ fn milliseconds(span: Duration, out: &mut Vec<u8>) {
 }
 
 fn number(mut value: u64, out: &mut Vec<u8>) {
+    if value < 10 {
+        return out.push(b'0' + value as u8);
+    }
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
     loop {

@@ -251,20 +251,8 @@ fn question_of(head: &str) -> String {
     let target = head.split(' ').nth(1).unwrap_or_default();
     let query = target.split_once('?').map_or("", |(_, query)| query);
     let value = query.split('&').find_map(|pair| pair.strip_prefix("q=")).unwrap_or_default();
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let coded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let (byte, length) = match (first, coded) {
-            (b'%', Some(coded)) => (coded, 2),
-            (b'+', _) => (b' ', 0),
-            (plain, _) => (*plain, 0),
-        };
-        bytes.push(byte);
-        rest = after.get(length..).unwrap_or_default();
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let value = value.replace('+', " ");
+    percent_encoding::percent_decode_str(&value).decode_utf8_lossy().into_owned()
 }
 
 fn body(reactor: &Reactor, manner: Manner, question: &str) -> Vec<u8> {

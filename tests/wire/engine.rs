@@ -132,7 +132,8 @@ fn question(first: &str) -> String {
     let target = first.split(' ').nth(1).unwrap_or_default();
     let query = target.split_once('?').map_or("", |(_, query)| query);
     let value = query.split('&').find_map(|pair| pair.strip_prefix("q=")).unwrap_or_default();
-    value.replace("%20", " ").replace('+', " ")
+    let value = value.replace('+', " ");
+    percent_encoding::percent_decode_str(&value).decode_utf8_lossy().into_owned()
 }
 
 fn answer(manner: Manner, question: &str) -> Vec<u8> {
