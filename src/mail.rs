@@ -1,5 +1,5 @@
 //! What cores say to each other: leases (who makes an answer) and gossip (what was seen of an
-//! engine). Every letter is small, owned by its reader once sent, and may be lost: a lane that is
+//! engine). Every letter is owned by its reader once sent, and may be lost: a lane that is
 //! full refuses it, and each exchange has a time after which its sender goes on alone.
 
 use std::rc::Rc;

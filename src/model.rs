@@ -151,11 +151,6 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A request's name: 26 characters of Crockford base 32 (ULID), or the caller's own
-/// (`[A-Za-z0-9._-]{1,64}`).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RequestId(pub String);
-
 /// What is asked, normalised; made by `compiler::compile`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
@@ -502,7 +497,7 @@ pub struct Account {
 pub struct Admitted {
     /// Whose request it is.
     pub key: KeyId,
-    /// Which lane it runs in; it must leave that lane once (the gateway's pass does so on drop).
+    /// Which lane it runs in; it must leave that lane once (`shard::Pass` does so on drop).
     pub lane: shards::Lane,
     /// Where its bucket stands.
     pub rate: RateState,
@@ -554,7 +549,7 @@ pub enum Refusal {
     NotImplemented(&'static str),
     /// 505.
     VersionNotSupported,
-    /// 503, at the concurrency limit, or draining.
+    /// 503, at the concurrency limit.
     Overloaded,
     /// 503, the deadline passed first.
     DeadlineExceeded,

@@ -9,6 +9,7 @@
 //! A caller never makes an answer itself: it waits for a flight, with its own deadline, and what it
 //! holds is given back when it leaves (`Pass`, `Waiter`).
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ struct Asker {
     trail: Trail,
     account: Account,
     buffer: Vec<u8>,
+    /// What it waited for flights that came to nothing.
+    earlier: Duration,
     _pass: Pass,
 }
 
@@ -140,7 +143,8 @@ fn begin(
     let own_limit = plan.timeout.map(|span| Deadline::after(arrived, span));
     let deadline = own_limit.map_or(admitted.deadline, |own| own.earlier(admitted.deadline));
     let rate = admitted.rate;
-    Ok(Asker { request_id, plan, rate, deadline, trail, account, buffer, _pass: pass })
+    let (earlier, _pass) = (Duration::ZERO, pass);
+    Ok(Asker { request_id, plan, rate, deadline, trail, account, buffer, earlier, _pass })
 }
 
 /// The caller's own name for its request where it may be repeated, else a new one.
@@ -172,7 +176,7 @@ fn has_time(shard: &Shard, asker: &Asker, now: Instant) -> bool {
 /// is begun anew by whoever consults first, `TRIES_MORE` times.
 async fn wait(
     shard: Rc<Shard>,
-    asker: Asker,
+    mut asker: Asker,
     mut waiter: Waiter,
     mut status: CacheStatus,
 ) -> Reply {
@@ -204,6 +208,7 @@ async fn wait(
             Ok(Outcome::Abandoned) if may_try_again => {}
             Ok(Outcome::Abandoned) => return refuse(asker, &Refusal::DeadlineExceeded),
         }
+        asker.earlier = now.since(asker.trail.consulted);
         match shard.cache.consult(&asker.plan, now) {
             Consulted::Hit(stored) => {
                 return kept_meanwhile(&shard, asker, CacheStatus::Coalesced, &stored);
@@ -275,7 +280,10 @@ async fn fill(shard: Rc<Shard>, plan: Rc<Plan>, lead: Lead, deadline: Deadline) 
         }
     };
     let shipped = match made {
-        Ok(page) => Shipped::Page(page),
+        Ok(mut page) => {
+            page.making.upstream += holding.waited;
+            Shipped::Page(page)
+        }
         Err(_) if cancelled.is_set() => Shipped::Abandoned,
         Err((refusal, legs)) => Shipped::Refused(refusal, legs),
     };
@@ -408,6 +416,8 @@ struct Holding {
     key: Key,
     flight: FlightId,
     is_held: bool,
+    /// How long another core's call was waited for before.
+    waited: Duration,
 }
 
 impl Holding {
@@ -430,7 +440,11 @@ impl Drop for Holding {
 /// for: the worst is one call too many.
 async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) -> Turn {
     let (key, flight) = (lead.key(), lead.id());
-    let mine = |is_held| Turn::Mine(Holding { shard: shard.clone(), key, flight, is_held });
+    let queued_at = Cell::new(None::<Instant>);
+    let mine = |is_held| {
+        let waited = queued_at.get().map(|at| shard.reactor.now().since(at)).unwrap_or_default();
+        Turn::Mine(Holding { shard: shard.clone(), key, flight, is_held, waited })
+    };
     if shard.cores() == 1 || plan.cache == CacheMode::NoCache {
         return mine(false);
     }
@@ -440,6 +454,7 @@ async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) 
         if shard.lease_here(key, LeaseAsker { core: home, flight }) {
             return mine(true);
         }
+        queued_at.set(Some(shard.reactor.now()));
         patience = deadline.less(OWN_CALL_RESERVE);
     } else if !shard.send(home, Letter::Lease(Lease::Ask(key, flight))) {
         return mine(false);
@@ -449,7 +464,10 @@ async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline: Deadline) 
         let word = local::select2(lead.lease_word(), cancelled.wait());
         match local::timeout(&shard.reactor, patience, word).await {
             Ok(local::Either::Left(Word::Granted)) => return mine(true),
-            Ok(local::Either::Left(Word::Queued)) => patience = deadline.less(OWN_CALL_RESERVE),
+            Ok(local::Either::Left(Word::Queued)) => {
+                queued_at.set(Some(shard.reactor.now()));
+                patience = deadline.less(OWN_CALL_RESERVE);
+            }
             // Flights keep this to themselves.
             Ok(local::Either::Left(Word::Awaited)) => {}
             Ok(local::Either::Left(Word::Answer(Shipped::Abandoned))) => return mine(false),
@@ -502,7 +520,7 @@ fn made_answer(shard: &Rc<Shard>, mut asker: Asker, status: CacheStatus, made: &
     let now = shard.reactor.now();
     let status = match (status, made.origin) {
         (CacheStatus::Miss, Origin::OtherCore) => CacheStatus::Coalesced,
-        (CacheStatus::Miss, Origin::OtherCache) => CacheStatus::Hit,
+        (CacheStatus::Miss | CacheStatus::Coalesced, Origin::OtherCache) => CacheStatus::Hit,
         _ => status,
     };
     let (age, ttl) = (now.since(made.made_at), made.fresh_until.since(now));
@@ -518,7 +536,7 @@ fn made_answer(shard: &Rc<Shard>, mut asker: Asker, status: CacheStatus, made: &
         _ => {
             asker.trail.routed = made.making.routed;
             asker.trail.answered = made.making.answered;
-            asker.trail.upstream = made.making.upstream;
+            asker.trail.upstream = asker.earlier + made.making.upstream;
         }
     }
     let is_own = matches!(status, CacheStatus::Miss | CacheStatus::Bypass);

@@ -212,7 +212,12 @@ impl Shard {
     pub fn lease_here(&self, key: Key, asker: Asker) -> bool {
         let now = self.reactor.now();
         match self.ledger.ask(key, asker, now, self.lease_expires(now)) {
-            LeaseVerdict::Granted => true,
+            LeaseVerdict::Granted { is_awaited } => {
+                if is_awaited {
+                    self.tell(asker, key, Word::Awaited);
+                }
+                true
+            }
             LeaseVerdict::Queued { untold } => {
                 if let Some(holder) = untold {
                     self.tell(holder, key, Word::Awaited);
@@ -256,16 +261,21 @@ impl Shard {
             Shipped::Abandoned => {
                 let expires = self.lease_expires(self.reactor.now());
                 if let Some((next, is_awaited)) = self.ledger.abandoned(key, holder, expires) {
-                    self.tell(next, key, Word::Granted);
-                    if is_awaited {
-                        self.tell(next, key, Word::Awaited);
-                    }
+                    self.grant(key, next, is_awaited);
                 }
                 return;
             }
         };
         for asker in waiting {
             self.tell(asker, key, Word::Answer(shipped.detached()));
+        }
+    }
+
+    /// As the home core: `key` is `holder`'s to make from now on.
+    fn grant(&self, key: Key, holder: Asker, is_awaited: bool) {
+        self.tell(holder, key, Word::Granted);
+        if is_awaited {
+            self.tell(holder, key, Word::Awaited);
         }
     }
 
@@ -335,7 +345,24 @@ impl Shard {
                 generation,
             });
         }
+        let is_nobody_open = candidates.iter().all(|c| c.is_open_for == Eligibility::No);
+        if may_probe && is_nobody_open {
+            self.probe_one(&mut candidates, now, left);
+        }
         Field { candidates, retry_at: retry_at.unwrap_or(now) }
+    }
+
+    /// Where no engine may be asked, a probe costs nobody anything: the first half-open one that
+    /// has a lease left is probed whatever the draw.
+    fn probe_one(&self, candidates: &mut [Candidate], now: Instant, left: Duration) {
+        for candidate in candidates.iter_mut().filter(|c| c.min_useful <= left) {
+            let engine = self.engines.get(candidate.engine.index());
+            if let Some(Admission::Probe(generation)) = engine.map(|e| e.admit(now, 0.0)) {
+                candidate.is_open_for = Eligibility::Probe;
+                candidate.generation = Some(generation);
+                return;
+            }
+        }
     }
 
     /// The delay after which a call to `engine` counts as late.
@@ -443,7 +470,9 @@ impl Shard {
     pub fn tick(&self, now: Instant) {
         self.gateway.set_unix_time(self.reactor.unix_time());
         self.limiter.borrow_mut().tick(now);
-        self.ledger.expire(now);
+        for (key, heir, is_awaited) in self.ledger.expire(now, self.lease_expires(now)) {
+            self.grant(key, heir, is_awaited);
+        }
         self.cache.flights().expire(now);
     }
 
@@ -480,7 +509,9 @@ impl Witness for Shard {
         // What it asked of one core holds for all, and at once.
         let engine = self.engines.get(report.engine.index());
         if let Some(until) = engine.and_then(|engine| engine.take_rest()) {
-            self.tell_all(&self.gossip(vec![Evidence::rest(report.engine, until)]));
+            if !self.tell_all(&self.gossip(vec![Evidence::rest(report.engine, until)])) {
+                engine.into_iter().for_each(|engine| engine.tell_rest_again());
+            }
         }
     }
 

@@ -242,9 +242,14 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         let mut table = self.flights.table.borrow_mut();
         table.leave(self.id);
-        if table.waiters(self.id) == 0 && !self.flight.is_detached.get() {
-            drop(table);
-            self.flight.cancelled.set();
+        if table.waiters(self.id) > 0 {
+            return;
+        }
+        // Of the flight as it is led now: the term this waiter joined may be over.
+        let led = table.value(self.id).unwrap_or_else(|| self.flight.clone());
+        drop(table);
+        if !led.is_detached.get() {
+            led.cancelled.set();
         }
     }
 }
@@ -339,6 +344,18 @@ mod tests {
         flights.expire(at(1_000));
         assert!(flights.resting.borrow().is_empty());
         assert!(flights.refresh(key(1), at(1_000)).is_some());
+    }
+
+    #[test]
+    fn the_last_to_leave_stops_the_heir_whichever_term_it_joined() {
+        let flights = Flights::new(8);
+        let (dead, early) = lead(&flights, 1);
+        drop(dead);
+        let (heir, late) = lead(&flights, 1);
+        drop(late);
+        assert!(!heir.cancelled().is_set(), "one caller is still there");
+        drop(early);
+        assert!(heir.cancelled().is_set());
     }
 
     #[test]

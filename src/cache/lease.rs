@@ -45,7 +45,10 @@ pub enum Word {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The asker makes it.
-    Granted,
+    Granted {
+        /// Whether others wait for it already.
+        is_awaited: bool,
+    },
     /// The asker waits; for the first to do so the holder is to be told.
     Queued {
         /// The holder, if it is not known to it that anybody waits.
@@ -60,6 +63,15 @@ struct Lease {
     queue: Vec<Asker>,
     /// Whether the holder knows that others wait.
     is_told: bool,
+}
+
+impl Lease {
+    /// The first in the queue, which must not be empty, holds it from now on.
+    fn pass_on(&mut self, expires: Instant) {
+        self.holder = self.queue.remove(0);
+        self.expires = expires;
+        self.is_told = !self.queue.is_empty();
+    }
 }
 
 /// The leases of the keys whose home is this core.
@@ -89,14 +101,14 @@ impl Ledger {
             }
             lease.holder = asker;
             lease.expires = expires;
-            lease.is_told = false;
-            return Verdict::Granted;
+            lease.is_told = !lease.queue.is_empty();
+            return Verdict::Granted { is_awaited: lease.is_told };
         }
         if leases.len() < self.leases_max {
             let queue = Vec::new();
             leases.insert(key, Lease { holder: asker, expires, queue, is_told: false });
         }
-        Verdict::Granted
+        Verdict::Granted { is_awaited: false }
     }
 
     /// `maker` made a page of `key`: who waits for it. A maker whose lease expired made a page all
@@ -106,7 +118,9 @@ impl Ledger {
         let Some(lease) = leases.get_mut(&key) else {
             return Vec::new();
         };
-        let waiting = std::mem::take(&mut lease.queue);
+        let mut waiting = std::mem::take(&mut lease.queue);
+        // An overdue asker that went on alone is in the queue itself.
+        waiting.retain(|asker| *asker != maker);
         if lease.holder == maker {
             leases.remove(&key);
         }
@@ -117,12 +131,15 @@ impl Ledger {
     /// another's by now.
     pub fn refused(&self, key: Key, holder: Asker) -> Vec<Asker> {
         let mut leases = self.leases.borrow_mut();
-        match leases.get(&key) {
-            Some(lease) if lease.holder == holder => {
-                leases.remove(&key).map(|lease| lease.queue).unwrap_or_default()
-            }
-            _ => Vec::new(),
+        let Some(lease) = leases.get_mut(&key) else {
+            return Vec::new();
+        };
+        if lease.holder == holder {
+            return leases.remove(&key).map(|lease| lease.queue).unwrap_or_default();
         }
+        // It went on alone and is over: nothing is to be granted to it any more.
+        lease.queue.retain(|waiting| *waiting != holder);
+        Vec::new()
     }
 
     /// `holder` gave up on `key`: the flight that takes over, if one waits, and whether others wait
@@ -138,15 +155,26 @@ impl Ledger {
             leases.remove(&key);
             return None;
         }
-        lease.holder = lease.queue.remove(0);
-        lease.expires = expires;
-        lease.is_told = !lease.queue.is_empty();
+        lease.pass_on(expires);
         Some((lease.holder, lease.is_told))
     }
 
-    /// Forgets leases that expired; for the housekeeping tick.
-    pub fn expire(&self, now: Instant) {
-        self.leases.borrow_mut().retain(|_, lease| lease.expires > now);
+    /// Ends leases that expired: where flights wait, the first of them holds the lease from now on,
+    /// until `expires`. Gives those and whether others wait for them; for the housekeeping tick.
+    pub fn expire(&self, now: Instant, expires: Instant) -> Vec<(Key, Asker, bool)> {
+        let mut heirs = Vec::new();
+        self.leases.borrow_mut().retain(|key, lease| {
+            if lease.expires > now {
+                return true;
+            }
+            if lease.queue.is_empty() {
+                return false;
+            }
+            lease.pass_on(expires);
+            heirs.push((*key, lease.holder, lease.is_told));
+            true
+        });
+        heirs
     }
 
     /// How many keys are leased.
@@ -179,6 +207,8 @@ mod tests {
         Asker { core: CoreId(core), flight }
     }
 
+    const GRANTED: Verdict = Verdict::Granted { is_awaited: false };
+
     /// The verdict for one who waits where the holder knows it.
     const WAITS: Verdict = Verdict::Queued { untold: None };
 
@@ -189,7 +219,7 @@ mod tests {
     #[test]
     fn one_core_makes_it_and_the_others_wait_once_each() {
         let ledger = Ledger::new(8);
-        assert_eq!(ask(&ledger, 1, 0), Verdict::Granted);
+        assert_eq!(ask(&ledger, 1, 0), GRANTED);
         assert_eq!(ask(&ledger, 2, 1), Verdict::Queued { untold: Some(flight(1, 0)) });
         assert_eq!(ask(&ledger, 2, 2), WAITS);
         assert_eq!(ask(&ledger, 3, 3), WAITS);
@@ -212,12 +242,12 @@ mod tests {
     fn a_lost_done_wedges_nobody() {
         let ledger = Ledger::new(8);
         ask(&ledger, 1, 0);
-        assert_ne!(ask(&ledger, 2, 699), Verdict::Granted);
-        assert_eq!(ask(&ledger, 2, 700), Verdict::Granted);
+        assert_ne!(ask(&ledger, 2, 699), GRANTED);
+        assert_eq!(ask(&ledger, 2, 700), GRANTED);
         assert_eq!(ledger.refused(KEY, flight(1, 0)), Vec::new(), "released by its owner only");
         assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(701)), None);
         assert_eq!(ledger.len(), 1);
-        ledger.expire(at(1_400));
+        assert_eq!(ledger.expire(at(1_400), at(2_100)), Vec::new());
         assert!(ledger.is_empty());
     }
 
@@ -247,17 +277,42 @@ mod tests {
         let ledger = Ledger::new(8);
         ask(&ledger, 1, 0);
         let second = flight(1, 1);
-        assert_eq!(ledger.ask(KEY, second, at(5), at(705)), Verdict::Granted);
+        assert_eq!(ledger.ask(KEY, second, at(5), at(705)), GRANTED);
         assert_eq!(ledger.refused(KEY, flight(1, 0)), Vec::new(), "its first flight has no say");
         assert_eq!(ask(&ledger, 2, 6), Verdict::Queued { untold: Some(second) });
         assert_eq!(ledger.refused(KEY, second), vec![flight(2, 0)]);
     }
 
     #[test]
+    fn whoever_waits_behind_a_dead_holder_inherits() {
+        let ledger = Ledger::new(8);
+        ask(&ledger, 1, 0);
+        ask(&ledger, 2, 1);
+        ask(&ledger, 3, 2);
+        assert_eq!(ledger.expire(at(699), at(1_399)), Vec::new());
+        assert_eq!(ledger.expire(at(700), at(1_400)), vec![(KEY, flight(2, 0), true)]);
+        assert_eq!(ledger.expire(at(1_400), at(2_100)), vec![(KEY, flight(3, 0), false)]);
+        assert_eq!(ledger.expire(at(2_100), at(2_800)), Vec::new());
+        assert!(ledger.is_empty());
+    }
+
+    #[test]
+    fn a_flight_that_went_on_alone_is_sent_nothing() {
+        let ledger = Ledger::new(8);
+        ask(&ledger, 1, 0);
+        ask(&ledger, 2, 1);
+        ask(&ledger, 3, 2);
+        assert_eq!(ledger.refused(KEY, flight(2, 0)), Vec::new());
+        assert_eq!(ledger.answered(KEY, flight(3, 0)), Vec::new(), "not its own page");
+        assert_eq!(ledger.abandoned(KEY, flight(1, 0), at(700)), None);
+        assert!(ledger.is_empty());
+    }
+
+    #[test]
     fn a_full_ledger_grants_and_forgets() {
         let ledger = Ledger::new(0);
-        assert_eq!(ask(&ledger, 1, 0), Verdict::Granted);
-        assert_eq!(ask(&ledger, 2, 0), Verdict::Granted);
+        assert_eq!(ask(&ledger, 1, 0), GRANTED);
+        assert_eq!(ask(&ledger, 2, 0), GRANTED);
         assert!(ledger.is_empty());
     }
 }

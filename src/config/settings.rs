@@ -250,7 +250,7 @@ pub struct Engine {
     pub api_key: Option<Secret>,
     /// `connections_per_core`
     pub connections_per_core: usize,
-    /// `in_flight_max` of the whole instance; none: learned.
+    /// `in_flight_max` of the whole instance; none: no cap.
     pub in_flight_max: Option<u32>,
     /// `role`
     pub role: EngineRole,

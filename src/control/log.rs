@@ -58,8 +58,10 @@ pub fn init() {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let what = panic.payload_as_str().unwrap_or("no text");
         tracing::error!(thread = thread.name(), place, what, "a panic; please report it");
-        // The process may end with it.
-        flush();
+        // The process may end with it; a core's thread does not, and must not wait for a reader.
+        if !thread.name().is_some_and(|name| name.starts_with("core-")) {
+            flush();
+        }
     }));
 }
 

@@ -38,7 +38,7 @@ pub struct Probe {
     pub connections_open: Counter,
     /// Connections accepted.
     pub accepted_total: Counter,
-    /// Connections refused: over `connections_per_core_max`, or accepted while draining.
+    /// Connections refused: over `connections_per_core_max`.
     pub surplus_total: Counter,
     /// Errors of accept (out of descriptors and the like).
     pub accept_errors_total: Counter,

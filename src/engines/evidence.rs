@@ -2,7 +2,8 @@
 //! latencies and sparse histograms, never a state. Every core works with the instance's evidence
 //! and reads nobody's memory; a letter that is lost or late costs freshness only.
 //!
-//! Bounded: one histogram delta of at most 128 bytes per class, one tally and one sum per engine.
+//! Bounded: per engine one tally, one sum, and as many deltas of 128 bytes per class as hold the
+//! buckets of its histogram, of which there are 486.
 
 use runtime::Instant;
 use shards::breaker::Tally;
@@ -22,26 +23,29 @@ pub struct Evidence {
     answers: Option<score::Delta>,
     /// For the hedge delay.
     latency: Vec<(Class, latency::Delta)>,
-    /// Until when it asked to be left alone: not kept back for the next letter.
+    /// Until when it asked to be left alone, if the others are still to be told.
     rests_until: Option<Instant>,
 }
 
 impl Evidence {
-    /// Takes what `engine` has to tell; none when that is nothing. Of a histogram with more than a
-    /// letter's worth of buckets the rest goes with the next.
+    /// Takes what `engine` has to tell; none when that is nothing.
     pub fn take(engine: &EngineState) -> Option<Self> {
         let verdicts = engine.breaker.borrow_mut().take_delta();
         let answers = engine.score.borrow_mut().take_delta();
         let latency: Vec<_> = Class::ALL
             .into_iter()
-            .filter_map(|class| {
-                let mut of_class = engine.latency_by_class[class.index()].borrow_mut();
-                of_class.take_delta().map(|delta| (class, delta))
+            .flat_map(|class| {
+                let of_class = &engine.latency_by_class[class.index()];
+                // All of it: a rest left behind would be of the short calls, always.
+                let deltas = std::iter::from_fn(|| of_class.borrow_mut().take_delta());
+                deltas.map(move |delta| (class, delta)).collect::<Vec<_>>()
             })
             .collect();
-        let is_news = verdicts.is_some() || answers.is_some() || !latency.is_empty();
+        let rests_until = engine.take_rest();
+        let is_counted = verdicts.is_some() || answers.is_some() || !latency.is_empty();
         let engine = engine.id().0;
-        is_news.then_some(Self { engine, verdicts, answers, latency, rests_until: None })
+        let is_news = is_counted || rests_until.is_some();
+        is_news.then_some(Self { engine, verdicts, answers, latency, rests_until })
     }
 
     /// That `engine` asked to be left alone.
@@ -64,6 +68,52 @@ impl Evidence {
         for (class, delta) in &self.latency {
             engine.latency.borrow_mut().merge_delta(now, delta);
             engine.latency_by_class[class.index()].borrow_mut().merge_delta(now, delta);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config;
+    use crate::engines::state::Observed;
+    use crate::model::Verdict;
+
+    fn engine() -> EngineState {
+        let text = "[[engine]]\nname = \"one\"\nadapter = \"searxng\"\n\
+                    url = \"http://127.0.0.1:1\"\n";
+        let settings = config::parse(text, "test.toml", &|_| None).expect("a right configuration");
+        EngineState::new(EngineId(0), Arc::new(settings))
+    }
+
+    /// Answers of a busy tenth of a second, short ones and long ones alike, reach the other core.
+    #[test]
+    fn a_busy_core_tells_of_short_calls_too() {
+        let (busy, idle) = (engine(), engine());
+        for beat in 0..10_u64 {
+            let now = Instant::from_nanos((1 + beat) * 100_000_000);
+            for call in 0..100_u64 {
+                let observed = Observed {
+                    verdict: Verdict::Valid,
+                    took: Duration::from_millis(40 + (call * 7 + beat * 3) % 100 * 9),
+                    given: Duration::from_millis(600),
+                    class: Class::ALL[0],
+                    generation: None,
+                    retry_after: None,
+                };
+                busy.learn(&observed, now);
+            }
+            Evidence::take(&busy).expect("news").merge_into(&idle, now);
+            assert_eq!(Evidence::take(&busy), None, "all of it was told");
+        }
+        let now = Instant::from_nanos(1_100_000_000);
+        let (told, own) = (idle.latency.borrow(), busy.latency.borrow());
+        assert_eq!((own.count(now), told.count(now)), (1_000, 1_000));
+        for quantile in [0.1, 0.5, 0.9, 0.99] {
+            assert_eq!(told.quantile(now, quantile), own.quantile(now, quantile), "{quantile}");
         }
     }
 }

@@ -12,7 +12,7 @@ use runtime::{Deadline, Instant, Reactor, Stream};
 
 use super::request;
 use super::state::{EngineState, InFlight};
-use super::verdict::{Finding, Judged, Received, judge};
+use super::verdict::{Judged, Received, judge};
 use crate::model::{Item, Plan, Verdict};
 use crate::wire::h1::client;
 
@@ -124,6 +124,7 @@ impl Done {
         let detail = match verdict {
             Verdict::Cancelled => "cancelled",
             Verdict::Timeout => "timed_out",
+            Verdict::Skipped => "no_resources",
             _ => "connection",
         };
         let (items, retry_after) = (Vec::new(), None);
@@ -199,8 +200,7 @@ async fn exchange(call: &Call, leg: &Leg) -> Result<(Judged, Duration), Verdict>
             Ok(response) => {
                 let judged = received(call, &response, &upstream.question);
                 // Out of step, it would answer the next question with this one's answer.
-                let is_in_step = judged.detail != Finding::OtherQuestion.name_and_verdict().0;
-                if response.reusable && is_in_step {
+                if response.reusable && judged.is_in_step {
                     give(call, stream);
                 }
                 return Ok((judged, now.since(began)));
@@ -254,6 +254,17 @@ pub fn give(call: &Call, stream: Stream) {
     drop(call.engine.pool.borrow_mut().give(now, stream));
 }
 
+/// Whether this process or machine is out of descriptors, ports or memory.
+fn is_own_want(error: &std::io::Error) -> bool {
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const EADDRNOTAVAIL: i32 = 99;
+    const ENOBUFS: i32 = 105;
+    let ours = [ENOMEM, ENFILE, EMFILE, EADDRNOTAVAIL, ENOBUFS];
+    error.raw_os_error().is_some_and(|code| ours.contains(&code))
+}
+
 async fn connect(call: &Call) -> Result<Stream, Verdict> {
     let Some(address) = call.engine.address() else {
         return Err(Verdict::Failed);
@@ -264,6 +275,8 @@ async fn connect(call: &Call) -> Result<Stream, Verdict> {
             Ok(stream)
         }
         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => Err(Verdict::Timeout),
+        // For want of something of ours: no evidence about the engine.
+        Err(error) if is_own_want(&error) => Err(Verdict::Skipped),
         Err(_) => Err(Verdict::Failed),
     }
 }

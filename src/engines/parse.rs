@@ -26,8 +26,6 @@ use crate::text;
 
 /// Rows of one answer that are looked at; no engine is asked for more than 50.
 const ROWS_MAX: usize = 100;
-const TITLE_CHARACTERS_MAX: usize = 300;
-const SNIPPET_CHARACTERS_MAX: usize = 500;
 const URL_BYTES_MAX: usize = 2048;
 /// Values that one pointer with `*` gives at most.
 const FOUND_MAX: usize = 32;
@@ -321,9 +319,9 @@ fn read_row(manifest: &Manifest, engine: &Url, body: &Json<'_>, row: &Json<'_>) 
         None => raw_url,
     };
     let snippet = first_text(&fields.snippet, row).unwrap_or_default();
-    let snippet = text::plain(&snippet, SNIPPET_CHARACTERS_MAX);
+    let snippet = text::plain(&snippet, text::SNIPPET_CHARS_MAX);
     Item {
-        title: text::plain(&raw_title, TITLE_CHARACTERS_MAX),
+        title: text::plain(&raw_title, text::TITLE_CHARS_MAX),
         url: url.and_then(|url| web_address(&url)).unwrap_or_default(),
         snippet: match shape.snippet_hook {
             Some(hook) => hook.apply(&snippet),

@@ -162,10 +162,8 @@ impl EngineState {
         InFlight(self.clone())
     }
 
-    /// The one place where a verdict becomes statistics. `took` is the leg's time until its
-    /// verdict,
-    /// `due` the time it was given: a leg that had less than half of the usual time and did not
-    /// make it says nothing about the engine.
+    /// The one place where a verdict becomes statistics. A leg that had less than half of the usual
+    /// time and did not make it says nothing about the engine.
     pub fn learn(&self, observed: &Observed, now: Instant) {
         let is_valid = observed.verdict.is_valid();
         let sample = if is_valid { Sample::Exact } else { Sample::Censored };
@@ -207,9 +205,9 @@ impl EngineState {
         self.is_rest_untold.replace(false).then(|| self.rests_until.get())
     }
 
-    /// Whether other cores are still to be told that it asked to be left alone.
-    pub fn has_rest_to_tell(&self) -> bool {
-        self.is_rest_untold.get()
+    /// A core could not be told: the next evidence carries it.
+    pub fn tell_rest_again(&self) {
+        self.is_rest_untold.set(true);
     }
 
     /// The addresses to connect to, as last resolved.

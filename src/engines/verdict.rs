@@ -63,6 +63,8 @@ pub struct Judged {
     pub detail: &'static str,
     /// A stable hash of the items; 0 where there are too few to tell answers apart.
     pub body_hash: u64,
+    /// Whether it is an answer to the question that was asked on this connection.
+    pub is_in_step: bool,
 }
 
 /// What was found, finer than a verdict; its names are the metric's label values.
@@ -153,7 +155,8 @@ impl Finding {
 impl Judged {
     fn of(finding: Finding) -> Self {
         let (detail, verdict) = finding.name_and_verdict();
-        Self { verdict, items: Vec::new(), retry_after: None, detail, body_hash: 0 }
+        let is_in_step = finding != Finding::OtherQuestion;
+        Self { verdict, items: Vec::new(), retry_after: None, detail, body_hash: 0, is_in_step }
     }
 }
 

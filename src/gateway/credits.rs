@@ -17,12 +17,17 @@ const USED_BITS: u32 = 40;
 const USED_MAX: u64 = (1 << USED_BITS) - 1;
 
 /// A month, counted from the year 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) struct Month(u32);
 
 impl Month {
     fn word(self, used: u64) -> u64 {
         (u64::from(self.0) << USED_BITS) | used.min(USED_MAX)
+    }
+
+    /// The month of a word.
+    fn of(word: u64) -> Self {
+        Self((word >> USED_BITS) as u32)
     }
 
     /// Credits used in this month, of a word.
@@ -34,6 +39,9 @@ impl Month {
 /// Takes one credit, if fewer than `most` are used in `month`.
 pub(super) fn take(word: &AtomicU64, month: Month, most: u64) -> bool {
     let next = |word: u64| {
+        // Another core's calendar may be a moment ahead: then it is that month here too, or the
+        // two would reset each other's count in turn.
+        let month = month.max(Month::of(word));
         let used = month.used(word);
         (used < most.min(USED_MAX)).then(|| month.word(used + 1))
     };
@@ -108,6 +116,8 @@ mod tests {
             [true, true, false]
         );
         assert!(take(&word, other, 1));
+        assert!(!take(&word, other, 1));
+        assert!(!take(&word, one, 1), "a core whose month has not ended yet resets nothing");
         assert!(!take(&word, other, 1));
     }
 

@@ -71,6 +71,8 @@ pub(super) fn strip(text: &str) -> Cow<'_, str> {
     let mut rest = text.get(first..).unwrap_or_default();
     // Once a closing tag was not found there is none behind it either: not searched for again.
     let mut may_hide = true;
+    // The whole text, made once: a text of nothing but scripts must not be copied for each.
+    let mut lower_case: Option<String> = None;
     while !rest.is_empty() {
         // `rest` starts with '<' here.
         let literal_end = match tag(rest) {
@@ -80,7 +82,10 @@ pub(super) fn strip(text: &str) -> Cow<'_, str> {
                 }
                 rest = rest.get(found.bytes..).unwrap_or_default();
                 if let Some(name) = found.hides.filter(|_| may_hide) {
-                    match memmem::find(rest.to_ascii_lowercase().as_bytes(), name.as_bytes()) {
+                    let lower_case = lower_case.get_or_insert_with(|| text.to_ascii_lowercase());
+                    let from = text.len() - rest.len();
+                    let behind = lower_case.as_bytes().get(from..).unwrap_or_default();
+                    match memmem::find(behind, name.as_bytes()) {
                         Some(closing) => rest = rest.get(closing..).unwrap_or_default(),
                         None => may_hide = false,
                     }

@@ -177,3 +177,30 @@ fn a_call_that_was_pending_for_long_is_not_repeated_within_its_leg() {
     let ran = sim.run(1);
     assert_eq!(ran.calls.len(), 1);
 }
+
+/// Where nobody may be asked, a probe costs nobody anything: a trickle of requests is answered as
+/// soon as the engines are, and not when a twentieth of it has probed.
+#[test]
+fn after_an_outage_of_all_a_trickle_is_answered_at_once() {
+    let more = "[breaker]\nconsecutive_invalid_max = 2\nhalf_open_after_s = 1.0\n";
+    let sim = world::start(26, Options::default(), 1, &[STEADY, STEADY], more);
+    let engines = ["10.0.1.1:80", "10.0.1.2:80"].map(|at| at.parse().expect("an address"));
+    for engine in engines {
+        sim.world.refuse(engine, true);
+        sim.world.reset(engine);
+    }
+    for index in 0..8 {
+        sim.ask(ms(20 * index), &format!("while they are down {index}"));
+    }
+    sim.world.run_until(sim.world.now() + ms(1_500), || false);
+    for engine in engines {
+        sim.world.refuse(engine, false);
+    }
+    for index in 0..8 {
+        sim.ask(ms(1_000 * index), &format!("when they are back {index}"));
+    }
+    let ran = sim.run(16);
+    assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
+    let answered = ran.exchanges.iter().filter(|exchange| is_answered(&exchange.end)).count();
+    assert_eq!(answered, 8, "{:?}", ran.statuses());
+}

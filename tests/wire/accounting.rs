@@ -20,10 +20,10 @@ fn sum(page: &str, name: &str, labels: &str) -> u64 {
 }
 
 /// Leaves with `bytes` sent and no answer received, once the instance is seen to have them.
-fn leave(instance: &Instance, bytes: &str, is_there: impl FnMut() -> bool) {
+fn leave(instance: &Instance, bytes: &str, mut is_there: impl FnMut(&TcpStream) -> bool) {
     let mut stream = TcpStream::connect(instance.search).expect("it listens");
     stream.write_all(bytes.as_bytes()).expect("a request");
-    http::until("the request is there", is_there);
+    http::until("the request is there", || is_there(&stream));
     stream.shutdown(Shutdown::Both).expect("a hang-up");
 }
 
@@ -50,10 +50,11 @@ fn every_request_is_counted_once_with_what_became_of_it() {
         let came = raw(instance.search, format!("{line}{more}").as_bytes(), silence);
         assert_eq!(came.statuses(), [status], "{line}");
     }
-    leave(&instance, &get("q=never", ""), || engine.calls() == 2);
+    leave(&instance, &get("q=never", ""), |_| engine.calls() == 2);
     let half = "POST /search/fast HTTP/1.1\r\nHost: x\r\nX-API-Key: demo\r\nContent-Length: 9\r\n\
                 Expect: 100-continue\r\n\r\n";
-    leave(&instance, half, || true);
+    // `100 Continue` says that its head was read.
+    leave(&instance, half, |stream| matches!(stream.peek(&mut [0]), Ok(1)));
     let silent = TcpStream::connect(instance.search).expect("it listens");
     drop(silent);
     let received = |page: &str| sum(page, "hedgerow_edge_requests_received_total", "");
