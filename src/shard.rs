@@ -508,10 +508,11 @@ impl Witness for Shard {
         self.metrics.borrow_mut().leg(report, detail);
         // What it asked of one core holds for all, and at once.
         let engine = self.engines.get(report.engine.index());
-        if let Some(until) = engine.and_then(|engine| engine.take_rest()) {
-            if !self.tell_all(&self.gossip(vec![Evidence::rest(report.engine, until)])) {
-                engine.into_iter().for_each(|engine| engine.tell_rest_again());
-            }
+        if let Some(engine) = engine
+            && let Some(until) = engine.take_rest()
+            && !self.tell_all(&self.gossip(vec![Evidence::rest(report.engine, until)]))
+        {
+            engine.tell_rest_again();
         }
     }
 
