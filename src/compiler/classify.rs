@@ -6,14 +6,19 @@
 //! apply to every question, since `lang` is what results should be in, not what the question is in.
 //! Without a clock, a year from 2024 on counts as present.
 //!
+//! Measured by its tests on 538 questions in eight languages. Of the 228 held out of the choice of
+//! words it judges 0.947 as a person would and finds 81 of 84 news; one of the three others would
+//! be kept for an hour, one for two, one for a day. Of the 310 the lists learned from it judges
+//! 0.994 so and finds all news.
+//!
 //! What it misses: things that need no freshness but have no telling word. Of 46 bare questions
-//! (`data/bare.tsv`) it judges half as a person would, nearly all others as news: a cost in hits.
+//! (`data/bare.tsv`) it judges 0.609 as a person would, nearly all others as news: a cost in hits.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::decompose_canonical;
 
 use crate::model::Class;
 
@@ -21,8 +26,9 @@ mod form;
 
 use form::Form;
 
-/// How much of a question is read, which bounds the time to 20 µs (0.4 to 3 µs for usual lengths).
-const TEXT_BYTES_MAX: usize = 1536;
+/// How much of a question is read: some 120 words, or 256 characters of Chinese. It bounds the time
+/// to 20 µs, at up to 19 ns a byte on a busy core.
+const TEXT_BYTES_MAX: usize = 768;
 /// From this length on, in words, a question is an agent's.
 const LONG_WORDS_MIN: usize = 12;
 /// Up to this length a question without any sign is a bare name, and may be in the news.
@@ -196,15 +202,26 @@ fn words(list: &'static str) -> impl Iterator<Item = (Kind, &'static str)> {
         .filter(|(_, word)| !word.is_empty())
 }
 
-/// Without accents, which people leave out as often as not. Marks of scripts that need them (kana)
-/// stay. Takes text in lower case.
+/// Without accents, which people leave out as often as not. Only Latin letters lose theirs: marks
+/// of scripts that need them (kana) stay. Takes text in lower case and composed.
 fn folded(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
     }
-    let straight = |c| if c == '\u{2019}' { '\'' } else { c };
-    let is_accent = |c: &char| matches!(c, '\u{300}'..='\u{36f}');
-    Cow::Owned(text.nfd().filter(|c| !is_accent(c)).map(straight).nfc().collect())
+    let mut folded = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\u{2019}' => folded.push('\''),
+            '\u{300}'..='\u{36f}' => {}
+            '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => decompose_canonical(c, |part| {
+                if !matches!(part, '\u{300}'..='\u{36f}') {
+                    folded.push(part);
+                }
+            }),
+            _ => folded.push(c),
+        }
+    }
+    Cow::Owned(folded)
 }
 
 /// Whether a word may begin or end at this place of the text.

@@ -36,12 +36,15 @@ impl Form {
         let mut word_count = 0;
         for word in text.split(' ').filter(|word| !word.is_empty()) {
             word_count += 1;
-            let cjk_here = word.chars().filter(|c| is_cjk(*c)).count();
-            cjk_chars += cjk_here;
+            if !word.is_ascii() {
+                cjk_chars += word.chars().filter(|c| is_cjk(*c)).count();
+            }
             address_count += usize::from(is_address(word));
+            if !word.bytes().any(|b| b.is_ascii_digit()) {
+                continue;
+            }
             form.has_version |= is_version(word);
-            let has_digit = word.bytes().any(|b| b.is_ascii_digit());
-            form.has_price |= has_digit && word.contains(is_currency);
+            form.has_price |= word.contains(is_currency);
             for year in years(word) {
                 form.has_present_year |= PRESENT_YEARS.contains(&year);
                 form.has_past_year |= PAST_YEARS.contains(&year);

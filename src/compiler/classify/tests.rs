@@ -2,11 +2,16 @@
 //! `held_out.tsv` did not but has the same author and manner. `bare.tsv` is what lists cannot
 //! know: names and things without a telling word.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
 
 const LABELLED: &str = include_str!("../data/labelled.tsv");
 const BARE: &str = include_str!("../data/bare.tsv");
 const HELD_OUT: &str = include_str!("../data/held_out.tsv");
+
+/// Listed words, of all languages together, that can end at one byte of a question.
+const MATCHES_PER_BYTE_MAX: usize = 16;
 
 struct Rates {
     count: usize,
@@ -17,13 +22,19 @@ struct Rates {
     wrong: Vec<String>,
 }
 
-fn measured(file: &str) -> Rates {
+/// Language, class and question of each line.
+fn questions(file: &'static str) -> impl Iterator<Item = [&'static str; 3]> {
+    file.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        fields.try_into().unwrap_or_else(|fields| panic!("{fields:?}"))
+    })
+}
+
+fn measured(file: &'static str) -> Rates {
     let classifier = Classifier::new();
     let (mut count, mut right, mut news, mut news_found) = (0, 0, 0, 0);
     let (mut stale, mut wrong) = (0, Vec::new());
-    for line in file.lines().filter(|line| !line.starts_with('#')) {
-        let fields: Vec<&str> = line.split('\t').collect();
-        let [lang, class, query] = fields[..] else { panic!("{line}") };
+    for [lang, class, query] in questions(file) {
         let expected = Class::ALL.into_iter().find(|known| known.name() == class).unwrap();
         let got = classifier.classify(&query.to_lowercase());
         count += 1;
@@ -48,7 +59,13 @@ fn measured(file: &str) -> Rates {
 }
 
 /// Asserts least rates, showing what was judged wrong.
-fn check(file: &str, count_min: usize, stale_max: usize, accuracy_min: f64, news_recall_min: f64) {
+fn check(
+    file: &'static str,
+    count_min: usize,
+    stale_max: usize,
+    accuracy_min: f64,
+    news_recall_min: f64,
+) {
     let rates = measured(file);
     let Rates { count, stale, accuracy, news_recall, wrong } = &rates;
     println!("{count} questions: accuracy {accuracy:.3}, news recall {news_recall:.3}: {wrong:#?}");
@@ -59,13 +76,28 @@ fn check(file: &str, count_min: usize, stale_max: usize, accuracy_min: f64, news
 }
 
 #[test]
+fn questions_are_many_in_each_language_and_never_twice() {
+    let mut seen = BTreeSet::new();
+    let mut by_lang = BTreeMap::<&str, usize>::new();
+    for [lang, _, query] in questions(LABELLED).chain(questions(HELD_OUT)) {
+        assert!(seen.insert((lang, query)), "{lang} {query} is there twice");
+        *by_lang.entry(lang).or_default() += 1;
+    }
+    assert!(seen.len() >= 500, "{} questions", seen.len());
+    assert_eq!(by_lang.len(), LISTS.len());
+    assert!(by_lang.values().all(|count| *count >= 55), "{by_lang:?}");
+}
+
+#[test]
 fn labelled_questions_are_judged_right() {
-    check(LABELLED, 160, 0, 0.85, 0.97);
+    check(LABELLED, 310, 0, 0.97, 0.99);
 }
 
 #[test]
 fn held_out_questions_are_judged_nearly_as_well() {
-    check(HELD_OUT, 80, 0, 0.85, 0.97);
+    // What held when it was measured, once, after the lists were final: 81 of 84 news. Words for
+    // the three would make this a second labelled set.
+    check(HELD_OUT, 228, 2, 0.94, 0.96);
 }
 
 #[test]
@@ -76,7 +108,7 @@ fn bare_names_may_be_news() {
 #[test]
 fn list_files_hold_known_kinds_and_words_of_their_own() {
     for list in LISTS {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for line in list.lines().filter(|line| !line.starts_with('#')) {
             let kind = line.split_once(':').and_then(|(kind, _)| Kind::named(kind));
             assert!(kind.is_some(), "{line}");
@@ -102,6 +134,7 @@ fn words_end_at_their_edges() {
     assert_eq!(class("aujourd’hui paris"), Class::News);
     assert_eq!(class("bundestagswahl"), Class::News);
     assert_eq!(class(""), Class::News);
+    assert_eq!(folded("él e\u{301}l l’œuvre ǘ ấ がパ 한"), "el el l'œuvre u a がパ 한");
 }
 
 #[test]
@@ -119,4 +152,26 @@ fn what_might_be_news_is_news() {
     for query in ["what is an earthquake", "world war 2", "olympics 1936"] {
         assert_ne!(classifier.classify(query), Class::News, "{query}");
     }
+}
+
+/// The clock-free half of the 20 µs: bytes read, and matches per byte, whatever is asked.
+#[test]
+fn work_has_a_bound_whatever_is_asked() {
+    let classifier = Classifier::new();
+    let filler = "plain ".repeat(TEXT_BYTES_MAX / 6);
+    assert_eq!(filler.len(), TEXT_BYTES_MAX);
+    assert_eq!(classifier.classify(&format!("news {filler}")), Class::News);
+    assert_eq!(classifier.classify(&format!("{filler}news")), Class::Longtail);
+    for text in [filler, "é".repeat(TEXT_BYTES_MAX / 2), "が".repeat(TEXT_BYTES_MAX / 3)] {
+        assert!(folded(&text).len() <= TEXT_BYTES_MAX, "folding adds nothing");
+    }
+    // Matches that end at one byte are endings of the longest of them.
+    let patterns: Vec<_> = LISTS
+        .iter()
+        .flat_map(|list| words(list))
+        .map(|(_, word)| folded(word.trim_matches('*')))
+        .collect();
+    let endings = |longest: &str| patterns.iter().filter(|p| longest.ends_with(&***p)).count();
+    let most = patterns.iter().max_by_key(|pattern| endings(pattern)).unwrap();
+    assert!(endings(most) <= MATCHES_PER_BYTE_MAX, "{most}: {}", endings(most));
 }
