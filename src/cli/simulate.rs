@@ -1,5 +1,5 @@
 //! `hedgerow simulate`: the shipped code in worlds of virtual time. What is printed on standard
-//! output follows from the arguments alone; how long it took goes to standard error.
+//! output, and what is written, follows from the arguments alone.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
-use crate::simulate::chance::Chance;
 use crate::simulate::outcome::{self, Outcome};
-use crate::simulate::plan::Poisson;
-use crate::simulate::report;
-use crate::simulate::run::{self, Job};
+use crate::simulate::run::{self, Ran};
+use crate::simulate::scenario::{self, Scenario};
+use crate::simulate::sweep::{self, Row};
 use crate::simulate::worlds::{self, Spec};
+use crate::simulate::{figure, report};
 
 /// Options of the simulation.
 #[derive(Debug, Args)]
@@ -24,10 +25,24 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Run one world, by its name; without a name, list them.
+    /// Run one world or scenario, by its name; without a name, list them. A scenario's checker
+    /// decides the exit status.
     World {
-        /// The world: B, W, H, Q, ...
+        /// The world: B, W, H, Q, grey, dead, ...
         name: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Repeat the published sweep of hedge delays, with the deadline lifted.
+    Sweep {
+        /// The world it is run in.
+        #[arg(long, default_value = "W")]
+        world: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Replay the published week, or the first `--requests` of it.
+    Week {
         #[command(flatten)]
         common: Common,
     },
@@ -39,7 +54,7 @@ struct Common {
     /// From which everything is drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Run as many seeds, from `--seed` on; prints median and worst.
+    /// Run as many seeds, from `--seed` on, and print median and worst.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
     /// How many requests.
@@ -57,6 +72,9 @@ struct Common {
     /// Write the outcome as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the figure as SVG; of several seeds, the first one's.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 impl Common {
@@ -73,6 +91,10 @@ impl Common {
         }
         Ok(spec)
     }
+
+    fn seeds(&self) -> impl Iterator<Item = u64> {
+        (self.seed..=u64::MAX).take(usize::try_from(self.seeds.max(1)).unwrap_or(usize::MAX))
+    }
 }
 
 /// Runs what the arguments name.
@@ -80,6 +102,8 @@ pub fn run(options: &Options) -> ExitCode {
     let done = match &options.what {
         What::World { name: None, .. } => print(&list()),
         What::World { name: Some(name), common } => world(name, common),
+        What::Sweep { world, common } => sweep(world, common),
+        What::Week { common } => runs(worlds::week(), None, common),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -91,47 +115,77 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn list() -> String {
-    worlds::worlds().iter().map(|spec| format!("{:8} {}\n", spec.name, spec.about)).collect()
+    let worlds = worlds::worlds().into_iter();
+    let scenarios = scenario::scenarios().into_iter().map(|scenario| scenario.spec);
+    worlds.chain(scenarios).map(|spec| format!("{:13} {}\n", spec.name, spec.about)).collect()
 }
 
 fn world(name: &str, common: &Common) -> Result<(), String> {
-    let specs = worlds::worlds();
-    let found = specs.into_iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
-    let spec = found.ok_or_else(|| format!("there is no world {name}; they are:\n{}", list()))?;
+    let is_named = |spec: &Spec| spec.name.eq_ignore_ascii_case(name);
+    if let Some(spec) = worlds::worlds().into_iter().find(is_named) {
+        return runs(spec, None, common);
+    }
+    let mut scenarios = scenario::scenarios().into_iter();
+    let Some(scenario) = scenarios.find(|scenario| is_named(&scenario.spec)) else {
+        return Err(format!("there is no world {name}; they are:\n{}", list()));
+    };
+    runs(scenario.spec.clone(), Some(&scenario), common)
+}
+
+/// Runs a world once for each seed, and a scenario's checker over each.
+fn runs(spec: Spec, scenario: Option<&Scenario>, common: &Common) -> Result<(), String> {
     let spec = common.apply(spec)?;
     let mut outcomes = Vec::new();
-    for seed in (common.seed..).take(usize::try_from(common.seeds.max(1)).unwrap_or(1)) {
-        let outcome = run_one(&spec, seed)?;
+    let mut findings = Vec::new();
+    for seed in common.seeds() {
+        let (outcome, ran) = run_one(&spec, seed)?;
         print(&report::outcome(&outcome))?;
+        if let Some(scenario) = scenario {
+            let found = scenario.findings(&outcome, &ran);
+            print(&report::findings(&found))?;
+            findings.extend(found.into_iter().map(|found| format!("seed {seed}: {found}")));
+        }
+        if let Some(path) = common.svg.as_deref().filter(|_| outcomes.is_empty()) {
+            write(path, &figure::run(&outcome, &ran))?;
+        }
         outcomes.push(outcome);
     }
     if outcomes.len() > 1 {
         print(&report::seeds(&outcomes))?;
     }
-    write_json(common.json.as_deref(), &outcomes)
+    match outcomes.as_slice() {
+        [one] => write_json(common, one)?,
+        several => write_json(common, &several)?,
+    }
+    if findings.is_empty() { Ok(()) } else { Err(findings.join("; ")) }
 }
 
-fn run_one(spec: &Spec, seed: u64) -> Result<Outcome, String> {
-    let chance = Chance::new(seed, 0);
-    let plan = Poisson::new(chance, 0, spec.rate, spec.repeat_ratio, spec.requests);
-    let job = Job {
-        spec,
-        seed,
-        plan: Box::new(plan),
-        warm_up: spec.requests * 3 / 100,
-        stalls: Vec::new(),
-        tick: Duration::from_secs(1),
-    };
-    let ran = run::run(job)?;
-    Ok(Outcome::of(spec, seed, &ran))
+fn sweep(name: &str, common: &Common) -> Result<(), String> {
+    let spec = worlds::worlds().into_iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
+    let spec = spec.ok_or_else(|| format!("there is no world {name}"))?;
+    let specs = sweep::worlds(&common.apply(spec)?);
+    let mut rows = Vec::new();
+    for (spec, published) in specs.iter().zip(sweep::PUBLISHED) {
+        let (outcome, _) = run_one(spec, common.seed)?;
+        rows.push(Row { published, outcome });
+    }
+    print(&sweep::table(&rows))?;
+    if let Some(path) = &common.svg {
+        write(path, &sweep::figure(&rows))?;
+    }
+    write_json(common, &rows)
 }
 
-fn write_json(path: Option<&Path>, outcomes: &[Outcome]) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    let text = match outcomes {
-        [one] => one.json(),
-        several => outcome::json(&several),
-    };
+fn run_one(spec: &Spec, seed: u64) -> Result<(Outcome, Ran), String> {
+    let ran = run::run(spec, seed)?;
+    Ok((Outcome::new(spec, seed, &ran), ran))
+}
+
+fn write_json(common: &Common, value: &impl Serialize) -> Result<(), String> {
+    common.json.as_deref().map_or(Ok(()), |path| write(path, &outcome::json(value)))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 

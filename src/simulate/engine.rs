@@ -3,7 +3,7 @@
 //! them queue. Answers are one prepared text in which the question's hash is filled in.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::{Pin, pin};
@@ -97,6 +97,9 @@ pub struct Counts {
     pub queued_max: u32,
     /// Time spent on calls, by one slot each.
     pub busy: Duration,
+    /// Time that calls would have taken to their end, of those whose question no engine had at
+    /// the time: what would be spent without hedges.
+    pub first: Duration,
 }
 
 /// Slow and normal times that know nothing of each other (exponential lengths).
@@ -139,6 +142,7 @@ pub struct Engine {
     own: Option<Episodes>,
     common: Rc<Episodes>,
     epoch: Rc<Cell<Instant>>,
+    asked: Rc<Asked>,
     counts: Cell<Counts>,
     in_service: Cell<u32>,
     queue: RefCell<VecDeque<Rc<Turn>>>,
@@ -166,6 +170,31 @@ pub struct Start {
     pub common: Rc<Episodes>,
     /// When the traffic starts: phases count from it.
     pub epoch: Rc<Cell<Instant>>,
+    /// What all engines of the world have been asked.
+    pub asked: Rc<Asked>,
+}
+
+/// Questions that engines have been asked and not answered, by hash: how many calls each.
+#[derive(Default)]
+pub struct Asked(RefCell<BTreeMap<u64, u32>>);
+
+impl Asked {
+    /// One call more; whether it is the only one.
+    fn begin(&self, hash: u64) -> bool {
+        let mut asked = self.0.borrow_mut();
+        let calls = asked.entry(hash).or_default();
+        *calls += 1;
+        *calls == 1
+    }
+
+    fn end(&self, hash: u64) {
+        let mut asked = self.0.borrow_mut();
+        let Some(calls) = asked.get_mut(&hash) else { return };
+        *calls -= 1;
+        if *calls == 0 {
+            asked.remove(&hash);
+        }
+    }
 }
 
 impl Engine {
@@ -174,7 +203,7 @@ impl Engine {
     /// # Errors
     /// The address is taken.
     pub fn start(start: Start) -> std::io::Result<Rc<Self>> {
-        let Start { reactor, address, manner, seed, common, epoch } = start;
+        let Start { reactor, address, manner, seed, common, epoch, asked } = start;
         let own = match &manner.pace {
             Pace::Steady(_) => None,
             Pace::Episodes { episode, own_ratio, .. } => {
@@ -191,6 +220,7 @@ impl Engine {
             own,
             common,
             epoch,
+            asked,
             counts: Cell::default(),
             in_service: Cell::new(0),
             queue: RefCell::default(),
@@ -239,8 +269,12 @@ impl Engine {
                 drop(pending.await);
                 return;
             }
-            let call = InFlight::begin(&self);
-            if self.work(hash, effect, pending.as_mut()).await.is_none() {
+            let call = InFlight::begin(&self, hash);
+            let time = self.draw(hash, effect);
+            if call.is_first {
+                self.count(|counts| counts.first += time);
+            }
+            if self.work(time, pending.as_mut()).await.is_none() {
                 self.count(|counts| counts.abandoned += 1);
                 return;
             }
@@ -256,12 +290,7 @@ impl Engine {
     }
 
     /// Waits for a slot and spends the call's time; none: the caller hung up.
-    async fn work<F: Future>(
-        self: &Rc<Self>,
-        hash: u64,
-        effect: Option<Effect>,
-        mut gone: Pin<&mut F>,
-    ) -> Option<()> {
+    async fn work<F: Future>(self: &Rc<Self>, time: Duration, mut gone: Pin<&mut F>) -> Option<()> {
         if let Some(turn) = self.queue_up() {
             let waited = select2(turn.has_come.wait(), gone.as_mut()).await;
             if matches!(waited, Either::Right(_)) {
@@ -273,7 +302,7 @@ impl Engine {
             }
         }
         let _slot = InSlot { engine: self.clone(), since: self.reactor.now() };
-        let until = self.reactor.now() + self.draw(hash, effect);
+        let until = self.reactor.now() + time;
         match select2(self.reactor.sleep_until(until), gone).await {
             Either::Left(()) => Some(()),
             Either::Right(_) => None,
@@ -357,22 +386,27 @@ fn question_score(hash: u64) -> f64 {
 }
 
 /// Counts a call in and out.
-struct InFlight(Rc<Engine>);
+struct InFlight {
+    engine: Rc<Engine>,
+    hash: u64,
+    is_first: bool,
+}
 
 impl InFlight {
-    fn begin(engine: &Rc<Engine>) -> Self {
+    fn begin(engine: &Rc<Engine>, hash: u64) -> Self {
         engine.count(|counts| {
             counts.calls += 1;
             counts.in_flight += 1;
             counts.in_flight_max = counts.in_flight_max.max(counts.in_flight);
         });
-        Self(engine.clone())
+        Self { engine: engine.clone(), hash, is_first: engine.asked.begin(hash) }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.count(|counts| counts.in_flight -= 1);
+        self.engine.asked.end(self.hash);
+        self.engine.count(|counts| counts.in_flight -= 1);
     }
 }
 

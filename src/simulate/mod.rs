@@ -8,13 +8,18 @@
 pub mod chance;
 pub mod clients;
 pub mod engine;
+pub mod figure;
 pub mod law;
 pub mod outcome;
 pub mod plan;
 pub mod question;
 pub mod report;
 pub mod run;
+pub mod scenario;
+pub mod svg;
+pub mod sweep;
 pub mod tally;
+pub mod week;
 pub mod worlds;
 
 use std::net::{IpAddr, SocketAddr};

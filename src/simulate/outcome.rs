@@ -94,6 +94,8 @@ pub struct Extra {
     pub per_request: f64,
     /// Engine-seconds of hedges and last chances per engine-second of first calls.
     pub per_engine_second: f64,
+    /// Engine time beyond what it would be if every first call ran to its end, alone.
+    pub engine_time: f64,
     /// Engine time of an upstream request in ms, losers until they were cancelled.
     pub engine_ms_per_upstream_request: f64,
     /// The greatest per upstream request in any 10 s.
@@ -145,6 +147,8 @@ pub struct OfEngine {
 pub struct OfClass {
     /// Requests.
     pub requests: u64,
+    /// Those answered by an engine that was asked for them.
+    pub misses: u64,
     /// The share answered fresh from the cache.
     pub hit_ratio: f64,
     /// The share answered stale.
@@ -153,7 +157,7 @@ pub struct OfClass {
 
 impl Outcome {
     /// Of a run of `spec` from `seed`.
-    pub fn of(spec: &Spec, seed: u64, ran: &Ran) -> Self {
+    pub fn new(spec: &Spec, seed: u64, ran: &Ran) -> Self {
         let tally = ran.clients.tally.borrow();
         let lifted = spec.deadline >= DEADLINE_LIFTED;
         Self {
@@ -230,11 +234,14 @@ fn extra(ran: &Ran) -> Extra {
     let load = ran.seen.extra_load();
     let chosen: u64 = ran.seen.engines.iter().map(|engine| engine.chosen).sum();
     let busy: f64 = ran.engines.iter().map(|engine| engine.counts().busy.as_secs_f64()).sum();
+    let first: f64 = ran.engines.iter().map(|engine| engine.counts().first.as_secs_f64()).sum();
+    let engine_time = if first > 0.0 { busy / first - 1.0 } else { 0.0 };
     let engine_ms = if chosen == 0 { 0.0 } else { busy * 1e3 / chosen as f64 };
     Extra {
         per_upstream_request: rounded(load.per_upstream_request, 5),
         per_request: rounded(load.per_request, 5),
         per_engine_second: rounded(load.per_engine_second, 5),
+        engine_time: rounded(engine_time, 5),
         engine_ms_per_upstream_request: rounded(engine_ms, 2),
         in_any_10_s: rounded(ran.watched.window_extra_max, 4),
     }
@@ -288,7 +295,10 @@ fn classes(tally: &Tally) -> BTreeMap<&'static str, OfClass> {
             let of = tally.classes[class.index()];
             let (hit_ratio, stale_ratio) =
                 (ratio(of.hits, of.requests), ratio(of.stale, of.requests));
-            (class.name(), OfClass { requests: of.requests, hit_ratio, stale_ratio })
+            (
+                class.name(),
+                OfClass { requests: of.requests, misses: of.misses, hit_ratio, stale_ratio },
+            )
         })
         .collect()
 }

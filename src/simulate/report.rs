@@ -38,10 +38,10 @@ pub fn outcome(outcome: &Outcome) -> String {
     let _ = writeln!(
         out,
         "  extra calls {:.2} % per upstream request, {:.2} % per request, {:.2} % of engine time \
-         ({:.1} ms of an engine per upstream request); {:.1} % in the worst 10 s",
+         ({:.1} ms per upstream request); {:.1} % in the worst 10 s",
         percent(extra.per_upstream_request),
         percent(extra.per_request),
-        percent(extra.per_engine_second),
+        percent(extra.engine_time),
         extra.engine_ms_per_upstream_request,
         percent(extra.in_any_10_s)
     );
@@ -139,4 +139,12 @@ impl Pick {
 
 fn percent(ratio: f64) -> f64 {
     ratio * 100.0
+}
+
+/// What a scenario's checker found.
+pub fn findings(findings: &[String]) -> String {
+    if findings.is_empty() {
+        return "  checker: nothing found\n".to_owned();
+    }
+    findings.iter().map(|found| format!("  checker: {found}\n")).collect()
 }

@@ -11,8 +11,7 @@ use shards::breaker::State;
 
 use super::chance::Chance;
 use super::clients::Clients;
-use super::engine::{Engine, Episodes, Start};
-use super::plan::Plan;
+use super::engine::{Asked, Engine, Episodes, Start};
 use super::tally::Tally;
 use super::worlds::Spec;
 use super::{Instance, start};
@@ -31,36 +30,14 @@ const DRAIN: Duration = Duration::from_secs(61);
 /// One way between two hosts of one place.
 const NETWORK_DELAY: (Duration, Duration) = (Duration::from_micros(40), Duration::from_micros(80));
 
+/// How often breakers and loads are looked at. An open breaker stays so for longer.
+const TICK: Duration = Duration::from_secs(1);
+
 /// The span over which the extra load is watched.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Upstream requests without which a window says nothing.
 const WINDOW_CHOSEN_MIN: u64 = 50;
-
-/// A core that stands still, for a scenario.
-#[derive(Clone, Copy, Debug)]
-pub struct Stall {
-    /// When, after the start of the traffic.
-    pub at: Duration,
-    /// For how long.
-    pub span: Duration,
-}
-
-/// What is run.
-pub struct Job<'a> {
-    /// The world.
-    pub spec: &'a Spec,
-    /// From which everything is drawn.
-    pub seed: u64,
-    /// The requests.
-    pub plan: Plan,
-    /// How many of the first are left out of the figures.
-    pub warm_up: u64,
-    /// When cores stand still.
-    pub stalls: Vec<Stall>,
-    /// How often breakers and loads are looked at.
-    pub tick: Duration,
-}
 
 /// What was looked at while it ran.
 #[derive(Clone, Debug, Default)]
@@ -99,12 +76,11 @@ pub struct Ran {
 ///
 /// # Errors
 /// The settings are wrong, the instance does not start, or requests are left hanging.
-pub fn run(job: Job<'_>) -> Result<Ran, String> {
-    let spec = job.spec;
+pub fn run(spec: &Spec, seed: u64) -> Result<Ran, String> {
     let options = WorldOptions { network_delay: NETWORK_DELAY, ..WorldOptions::default() };
-    let world = World::new(job.seed, options);
+    let world = World::new(seed, options);
     let epoch = Rc::new(Cell::new(Instant::ZERO));
-    let (engines, addresses) = start_engines(&world, &job, &epoch)?;
+    let (engines, addresses) = start_engines(&world, spec, seed, &epoch)?;
     let settings = config::parse(&spec.config(&addresses), spec.name, &|_| None)
         .map_err(|problems| problems.to_string())?;
     let address = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 1), 8080));
@@ -119,18 +95,21 @@ pub fn run(job: Job<'_>) -> Result<Ran, String> {
     let started = world.now();
     epoch.set(started);
     let host = world.host("clients", IpAddr::V4(Ipv4Addr::new(10, 0, 2, 1)));
-    let tally = Tally::new(job.warm_up, spec.deadline, spec.stretch);
+    let warm_up = (spec.requests as f64 * spec.warm_up_ratio) as u64;
+    let tally = Tally::new(warm_up, spec.deadline, spec.stretch);
     let clients = Clients::new(host, address, tally);
-    clients.begin(started, job.plan);
+    clients.begin(started, spec.plan(seed));
     let mut watch = Watch::new(spec, started, engines.len());
-    let mut stalls = job.stalls.into_iter().peekable();
+    let mut stalls = spec.stalls.iter().peekable();
     let mut quiet_until = None;
     while !clients.is_over() {
-        let tick = world.now() + job.tick;
+        let tick = world.now() + TICK;
         let next = stalls.peek().map_or(tick, |stall| tick.min(started + stall.at));
         world.run_until(next, || clients.is_over());
         while let Some(stall) = stalls.next_if(|stall| started + stall.at <= world.now()) {
-            instance.reactors.iter().for_each(|core| world.freeze(core, stall.span));
+            if let Some(core) = instance.reactors.get(stall.core) {
+                world.freeze(core, stall.span);
+            }
         }
         watch.look(world.now(), &instance, &engines);
         let limit = *quiet_until.get_or_insert(world.now() + DRAIN);
@@ -158,13 +137,14 @@ type Engines = (Vec<Rc<Engine>>, Vec<SocketAddr>);
 
 fn start_engines(
     world: &World,
-    job: &Job<'_>,
+    spec: &Spec,
+    seed: u64,
     epoch: &Rc<Cell<Instant>>,
 ) -> Result<Engines, String> {
-    let spec = job.spec;
     let slow_mean = Duration::from_secs(10);
-    let common = Episodes::new(Chance::new(job.seed, 3_000), slow_mean, spec.common_ratio);
+    let common = Episodes::new(Chance::new(seed, 3_000), slow_mean, spec.common_ratio);
     let common = Rc::new(common);
+    let asked = Rc::<Asked>::default();
     let mut engines = Vec::new();
     let mut addresses = Vec::new();
     for (index, manner) in spec.engines.iter().enumerate() {
@@ -174,9 +154,10 @@ fn start_engines(
             reactor: world.host(&format!("engine-{index}"), IpAddr::V4(host)),
             address,
             manner: manner.clone(),
-            seed: (job.seed, index as u64),
+            seed: (seed, index as u64),
             common: common.clone(),
             epoch: epoch.clone(),
+            asked: asked.clone(),
         };
         engines.push(Engine::start(start).map_err(|error| error.to_string())?);
         addresses.push(address);

@@ -73,12 +73,14 @@ pub struct OfClass {
     pub hits: u64,
     /// Stale from the cache.
     pub stale: u64,
+    /// From an engine, asked for them.
+    pub misses: u64,
 }
 
 /// A stretch of time, for a scenario's figure.
 #[derive(Clone, Debug, Default)]
 pub struct Stretch {
-    /// Requests planned in it.
+    /// Requests of people planned in it.
     pub requests: u64,
     /// Those answered validly in time.
     pub valid: u64,
@@ -178,6 +180,7 @@ impl Tally {
         class.requests += 1;
         class.hits += u64::from(came.kind == Kind::Hit);
         class.stale += u64::from(came.kind == Kind::Stale);
+        class.misses += u64::from(came.kind == Kind::Miss);
         match came.kind {
             Kind::Refused => return,
             Kind::Hit | Kind::Stale => self.hits.record(took),
@@ -190,6 +193,9 @@ impl Tally {
         let Some(index) = asked.at.as_nanos().checked_div(self.stretch.as_nanos()) else {
             return;
         };
+        if asked.caller == Caller::Batch {
+            return;
+        }
         let index = index as usize;
         if self.stretches.len() <= index {
             self.stretches.resize(index + 1, Stretch::default());

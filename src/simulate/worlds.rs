@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::chance::Chance;
 use super::clients::Caller;
 use super::engine::{Manner, Pace, Phase};
 use super::law::{Body, Law, States};
+use super::plan::{Plan, Poisson, agents, merge};
+use super::week::Week;
 
 /// The longest deadline there may be: "lifted".
 pub const DEADLINE_LIFTED: Duration = Duration::from_secs(60);
@@ -21,6 +24,44 @@ pub const DEADLINE_LIFTED: Duration = Duration::from_secs(60);
 pub const DEADLINE: Duration = Duration::from_millis(600);
 
 const SPEEDS: [f64; 5] = [0.7, 0.85, 1.0, 1.2, 1.4];
+
+/// What comes beside the requests of people.
+#[derive(Clone, Copy, Debug)]
+pub enum Beside {
+    /// Nothing.
+    Nothing,
+    /// A batch job.
+    Batch {
+        /// Its requests a second.
+        rate: f64,
+        /// When it begins.
+        from: Duration,
+        /// When it ends.
+        until: Duration,
+    },
+    /// So many agents that ask the same at the same moment.
+    Agents {
+        /// How many.
+        size: u32,
+        /// How often.
+        every: Duration,
+        /// How many times.
+        times: u32,
+    },
+    /// The published week; people's requests are part of it.
+    Week,
+}
+
+/// Cores that stand still.
+#[derive(Clone, Copy, Debug)]
+pub struct Stall {
+    /// When, after the start of the traffic.
+    pub at: Duration,
+    /// For how long.
+    pub span: Duration,
+    /// Which core; the others go on.
+    pub core: usize,
+}
 
 /// One world.
 #[derive(Clone, Debug)]
@@ -37,6 +78,12 @@ pub struct Spec {
     pub rate: f64,
     /// The share of requests that repeat a question.
     pub repeat_ratio: f64,
+    /// What comes beside these.
+    pub beside: Beside,
+    /// When cores stand still.
+    pub stalls: Vec<Stall>,
+    /// The share of the first requests that no figure counts.
+    pub warm_up_ratio: f64,
     /// How many requests, unless told otherwise.
     pub requests: u64,
     /// The deadline of requests.
@@ -63,6 +110,9 @@ impl Spec {
             common_ratio: 0.0,
             rate: 60.0,
             repeat_ratio: 0.31,
+            beside: Beside::Nothing,
+            stalls: Vec::new(),
+            warm_up_ratio: 0.03,
             requests: 120_000,
             deadline: DEADLINE_LIFTED,
             cores: 1,
@@ -70,6 +120,23 @@ impl Spec {
             in_flight_max: 0,
             stretch: Duration::ZERO,
             connections: 16,
+        }
+    }
+
+    /// Its requests, drawn from `seed`.
+    pub fn plan(&self, seed: u64) -> Plan {
+        let people =
+            |count| Poisson::new(Chance::new(seed, 0), 0, self.rate, self.repeat_ratio, count);
+        match self.beside {
+            Beside::Nothing => Box::new(people(self.requests)),
+            Beside::Batch { rate, from, until } => {
+                let batch = Poisson::new(Chance::new(seed, 1), 1, rate, 0.0, u64::MAX);
+                Box::new(merge(people(self.requests), batch.batch(from, until)))
+            }
+            Beside::Agents { size, every, times } => {
+                Box::new(merge(people(self.requests), agents(size, every, times)))
+            }
+            Beside::Week => Box::new(Week::new(seed, self.requests)),
         }
     }
 
@@ -192,6 +259,16 @@ pub fn worlds() -> Vec<Spec> {
         Spec::new("G", "as B, slow 35 %", episodic(States::OFTEN, &SPEEDS, 10, 0.0)).budget(0.10),
         common(b("I", "as B, but 6 % of the time all engines are slow at once"), 0.06),
     ]
+}
+
+/// The published week, with the engines of world B and the shipped deadline.
+pub fn week() -> Spec {
+    let mut spec = b("week", "1,084,001 requests as published, engines of world B");
+    spec.beside = Beside::Week;
+    spec.requests = super::week::REQUESTS;
+    spec.deadline = DEADLINE;
+    spec.warm_up_ratio = 0.0;
+    spec
 }
 
 /// 20 slots an engine at 300 requests a second: 65 % busy when spread evenly.
