@@ -127,7 +127,7 @@ impl Episodes {
             is_slow = !is_slow;
             let share = if is_slow { 1.0 } else { (1.0 - self.slow_ratio) / self.slow_ratio };
             let mean_s = self.slow_mean.as_secs_f64() * share;
-            until = until + Duration::from_secs_f64(self.chance.exponential(mean_s));
+            until += Duration::from_secs_f64(self.chance.exponential(mean_s));
         }
         self.state.set((is_slow, until));
         is_slow

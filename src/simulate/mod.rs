@@ -3,7 +3,8 @@
 //!
 //! Below it is the instrument behind `hedgerow simulate`: worlds whose engines follow latency laws,
 //! an open loop of clients, and what came of a run. `worlds` says which there are, `run` runs one,
-//! `outcome` is the result, `report` its text. Same seed, same program: same outcome, byte for byte.
+//! `outcome` is the result, `report` its text. Same seed, same program: same outcome, byte for
+//! byte.
 
 pub mod chance;
 pub mod clients;

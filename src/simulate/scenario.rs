@@ -324,8 +324,8 @@ impl View<'_> {
 
     /// Closed on every core, and asked again.
     fn closes_within(&self, engine: usize, from_s: u64, findings: &mut Vec<String>) {
-        let changes = self.ran.watched.changes.iter();
-        let last = changes.filter(|(_, index, _)| *index == engine).next_back();
+        let mut changes = self.ran.watched.changes.iter();
+        let last = changes.rfind(|(_, index, _)| *index == engine);
         let is_back =
             last.is_none_or(|(at, _, opens)| !opens && *at <= (from_s + NOTICED_S) as f64);
         if !is_back {

@@ -99,7 +99,8 @@ fn draw(out: &mut String, panel: &Panel, top: f64) {
             .collect();
         let _ = writeln!(
             out,
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash} points=\"{}\"/>",
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash} \
+             points=\"{}\"/>",
             points.join(" ")
         );
         let (x, y) = (WIDTH - RIGHT + 12.0, frame.top + 12.0 + 16.0 * index as f64);

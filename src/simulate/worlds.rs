@@ -192,8 +192,8 @@ impl Spec {
         for (index, address) in addresses.iter().enumerate() {
             let _ = write!(
                 text,
-                "[[engine]]\nname = \"e{index}\"\nadapter = \"searxng\"\nurl = \"http://{address}\"\n\
-                 connections_per_core = {}\nin_flight_max = {}\n",
+                "[[engine]]\nname = \"e{index}\"\nadapter = \"searxng\"\n\
+                 url = \"http://{address}\"\nconnections_per_core = {}\nin_flight_max = {}\n",
                 self.connections, self.in_flight_max
             );
         }
