@@ -62,6 +62,11 @@ impl ShardMetrics {
         Self { seen: Seen::new(settings.engines.len(), settings.keys.len()), spare: None }
     }
 
+    /// What was seen so far.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
     /// A request ended: its response is out or could not be sent (`is_complete`), or its caller
     /// left. `total` is from the request's first byte to that moment, `own` the part of it that was
     /// not spent waiting for an engine.

@@ -29,7 +29,8 @@ pub(crate) async fn connect(
     }
     let operation = Operation::begin(world.clone(), None);
     let attempt = Attempting { id: begin(&world, core, to, from), world: world.clone() };
-    let mut alarm = pin!(Sleep::new(world.clone(), deadline.instant()));
+    let timers = world.exec.borrow().cores[core].timers;
+    let mut alarm = pin!(Sleep::new(world.clone(), deadline.instant(), timers));
     let result = std::future::poll_fn(|context| {
         if let Poll::Ready(answer) = attempt.poll(context) {
             return Poll::Ready(answer);

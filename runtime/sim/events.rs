@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use super::Timers;
 use super::net::Packet;
 use super::world::Inner;
 use crate::Instant;
@@ -73,16 +74,17 @@ impl Events {
 pub(crate) struct Sleep {
     world: Rc<Inner>,
     at: Instant,
+    timers: Timers,
     armed: Option<Key>,
 }
 
 impl Sleep {
-    pub(crate) fn new(world: Rc<Inner>, at: Instant) -> Self {
-        Self { world, at, armed: None }
+    pub(crate) fn new(world: Rc<Inner>, at: Instant, timers: Timers) -> Self {
+        Self { world, at, timers, armed: None }
     }
 
     fn fires_at(&self) -> Instant {
-        let timers = self.world.options.timers;
+        let timers = self.timers;
         let grain = u64::try_from(timers.grain.as_nanos()).unwrap_or(u64::MAX).max(1);
         let rounded = self.at.as_nanos().div_ceil(grain).saturating_mul(grain);
         Instant::from_nanos(rounded)

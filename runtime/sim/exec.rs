@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::Core;
+use super::{Core, Timers};
 use crate::Instant;
 use crate::rng::Generator;
 
@@ -84,6 +84,7 @@ struct Place {
 pub(crate) struct CoreState {
     pub(crate) name: String,
     pub(crate) address: IpAddr,
+    pub(crate) timers: Timers,
     pub(crate) generator: Generator,
     pub(crate) panics: u64,
     pub(crate) tasks: usize,
@@ -126,10 +127,17 @@ pub(crate) struct Exec {
 }
 
 impl Exec {
-    pub(crate) fn add_core(&mut self, name: &str, address: IpAddr, seed: u64) -> usize {
+    pub(crate) fn add_core(
+        &mut self,
+        name: &str,
+        address: IpAddr,
+        seed: u64,
+        timers: Timers,
+    ) -> usize {
         self.cores.push(CoreState {
             name: name.to_owned(),
             address,
+            timers,
             generator: Generator::new(seed),
             panics: 0,
             tasks: 0,

@@ -74,7 +74,8 @@ impl Core {
     }
 
     pub(crate) fn sleep_until(&self, at: Instant) -> events::Sleep {
-        events::Sleep::new(self.world.clone(), at)
+        let timers = self.world.exec.borrow().cores[self.index].timers;
+        events::Sleep::new(self.world.clone(), at, timers)
     }
 
     pub(crate) fn yield_now(&self) -> exec::YieldNow {

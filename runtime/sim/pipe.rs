@@ -31,7 +31,11 @@ impl Pipe {
 
     /// Appends `count` arrived bytes to `buffer`.
     pub(crate) fn take(&mut self, count: usize, buffer: &mut Vec<u8>) {
-        buffer.extend(self.arrived.drain(..count));
+        let (front, back) = self.arrived.as_slices();
+        let of_front = count.min(front.len());
+        buffer.extend_from_slice(&front[..of_front]);
+        buffer.extend_from_slice(&back[..count - of_front]);
+        self.arrived.drain(..count);
     }
 }
 

@@ -174,7 +174,7 @@ impl Handle {
             }
             let count = self.cut(rest.len().min(room_bytes), Direction::Write);
             other.pipe.in_flight_bytes += count;
-            let segment = rest.iter().take(count).copied().collect();
+            let segment = rest.get(..count).unwrap_or(rest).to_vec();
             world.send(&mut net, peer, Packet::Data(peer, segment));
             world.note(Kind::Write, self.id.code(), count as u64);
             *from += count;

@@ -11,7 +11,7 @@ use super::events::{Event, Events};
 use super::exec::{Exec, News, Said};
 use super::net::Net;
 use super::trace::{Kind, Trace};
-use super::{Census, Core, Options, bell};
+use super::{Census, Core, Options, Timers, bell};
 use crate::bell::{RingerKind, SeedKind};
 use crate::rng::Generator;
 use crate::{BellSeed, Instant, Reactor, ReactorKind, Ringer};
@@ -71,9 +71,20 @@ impl World {
     /// Adds a core, or any host, with a generator of its own. Several may share an address: then a
     /// connection goes to a random one of their listeners, as SO_REUSEPORT does.
     pub fn core(&self, name: &str, address: IpAddr) -> Reactor {
+        self.add(name, address, self.inner().options.timers)
+    }
+
+    /// Adds a host that is no part of the program: its timers fire when they are due. What it
+    /// waits for, an engine's latency or a request's hour, is then as it was drawn.
+    pub fn host(&self, name: &str, address: IpAddr) -> Reactor {
+        let exact = Timers { grain: Duration::from_nanos(1), late_max: Duration::ZERO };
+        self.add(name, address, exact)
+    }
+
+    fn add(&self, name: &str, address: IpAddr, timers: Timers) -> Reactor {
         let world = self.inner();
         let seed = world.generator.draw();
-        let index = world.exec.borrow_mut().add_core(name, address, seed);
+        let index = world.exec.borrow_mut().add_core(name, address, seed, timers);
         Reactor(ReactorKind::Sim(Core { world: world.clone(), index }))
     }
 

@@ -3,6 +3,8 @@
 pub mod check;
 pub mod demo;
 pub mod serve;
+#[cfg(feature = "sim")]
+pub mod simulate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,6 +46,9 @@ enum Command {
     },
     /// Run the whole search path on loopback with embedded engines over real text.
     Demo(demo::Options),
+    /// Run the shipped code in simulated worlds, in virtual time.
+    #[cfg(feature = "sim")]
+    Simulate(simulate::Options),
 }
 
 /// Runs the command that the process's arguments name.
@@ -62,5 +67,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Check { print_metrics: true, .. } => check::print_metrics(),
         Command::Check { config, .. } => check::run(config.as_deref()),
         Command::Demo(options) => demo::run(&options),
+        #[cfg(feature = "sim")]
+        Command::Simulate(options) => simulate::run(&options),
     }
 }

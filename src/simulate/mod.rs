@@ -1,5 +1,27 @@
 //! The shipped program in a simulated world: cores assembled as `boot` does, on reactors of one
 //! `runtime::sim::World`. Nothing here decides; it only puts together.
+//!
+//! Below it is the instrument behind `hedgerow simulate`: worlds whose engines follow latency laws,
+//! an open loop of clients, and what came of a run. `worlds` says which there are, `run` runs one,
+//! `outcome` is the result, `report` its text. Same seed, same program: same outcome, byte for
+//! byte.
+
+pub mod chance;
+pub mod clients;
+pub mod engine;
+pub mod figure;
+pub mod law;
+pub mod outcome;
+pub mod plan;
+pub mod question;
+pub mod report;
+pub mod run;
+pub mod scenario;
+pub mod svg;
+pub mod sweep;
+pub mod tally;
+pub mod week;
+pub mod worlds;
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;

@@ -9,6 +9,7 @@ mod deadlines;
 mod drains;
 mod engine;
 mod hedging;
+mod law;
 mod reports;
 mod scenarios;
 mod seeds;
