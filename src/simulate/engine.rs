@@ -453,7 +453,7 @@ impl Answer {
             })
             .collect();
         let body = format!(
-            r#"{{"query":"{HOLE}","results":[{}],"unresponsive_engines":[]}}"#,
+            r#"{{"query":null,"results":[{}],"unresponsive_engines":[]}}"#,
             rows.join(",")
         );
         let text = format!(
