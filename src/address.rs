@@ -1,5 +1,6 @@
 //! What several stages know of web addresses: what a host name is, which host lies within which
-//! domain, and which query parameters only track. Pure; works on any text and never panics.
+//! domain, which addresses are fit to be shown, and which query parameters only track. Pure; works
+//! on any text and never panics.
 //!
 //! Parameters are cut by their whole names: patterns inside names have cut `viewkey` for `wkey`
 //! elsewhere. Everything that is not cut stays byte for byte as it came.
@@ -10,8 +11,10 @@ use url::Host;
 
 mod parts;
 mod trackers;
+mod written;
 
 pub use parts::Parts;
+pub use written::{encoded, names_one_host, tidied};
 
 /// Longest host name, RFC 1035 §2.3.4.
 const HOST_BYTES_MAX: usize = 253;

@@ -128,6 +128,7 @@ const fn is_plain_byte(b: u8) -> bool {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::{encoded, names_one_host};
     use super::*;
 
     /// Cut parts are those of the parser; gives whether they are known without it.
@@ -183,6 +184,21 @@ mod tests {
             "",
         ] {
             assert!(!check(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_foreign_byte_passes_without_the_parser() {
+        for b in 0..0x80_u8 {
+            let c = char::from(b);
+            for place in ["https://e.com/", "https://e.com/?", "https://e.com/#", "https://e"] {
+                let url = format!("{place}{c}a");
+                let is_fit = names_one_host(&url) && encoded(&url) == url;
+                assert!(is_fit || !check(&url), "{url:?}");
+            }
+        }
+        for url in ["http:///a", "https://", "https://a@b.com/", "https://a:b@c.com/"] {
+            assert!(!check(url), "{url}");
         }
     }
 

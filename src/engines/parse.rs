@@ -20,7 +20,7 @@ use super::hooks::{UrlHook, UrlSource};
 use super::json::Json;
 use super::manifest::Manifest;
 use super::schema::{Required, Test};
-use crate::address::Parts;
+use crate::address::{self, Parts};
 use crate::model::Item;
 use crate::text;
 
@@ -340,8 +340,8 @@ fn first_text<'v>(pointers: &[Pointer], row: &'v Json<'_>) -> Option<Cow<'v, str
     pointers.iter().find_map(|pointer| pointer.text(row))
 }
 
-/// The address as the engine wrote it, if it is http or https with a host; rewritten by the URL
-/// parser only where it holds characters that do not belong into one.
+/// The address as the engine wrote it, if it is http or https and names one host; percent-encoded
+/// where it holds characters that do not belong into one.
 fn web_address(url: &str) -> Option<String> {
     let url = url.trim();
     if url.len() > URL_BYTES_MAX {
@@ -350,19 +350,10 @@ fn web_address(url: &str) -> Option<String> {
     if Parts::plain(url).is_some() {
         return Some(url.to_owned());
     }
-    let parsed = Url::parse(url).ok()?;
-    if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-        return None;
-    }
-    let is_tame = |c: char| !c.is_control() && !c.is_whitespace() && !is_invisible(c);
-    let shown: Cow<'_, str> =
-        if url.chars().all(is_tame) { url.into() } else { String::from(parsed).into() };
-    Some(shown.into_owned())
-}
-
-/// Marks that change the order or nothing of what a reader sees.
-const fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+    let tidied = address::tidied(url);
+    let is_fit = address::names_one_host(&tidied) && Url::parse(&tidied).is_ok();
+    let shown = is_fit.then(|| address::encoded(&tidied).into_owned())?;
+    (shown.len() <= URL_BYTES_MAX).then_some(shown)
 }
 
 #[cfg(test)]
@@ -426,6 +417,10 @@ mod tests {
         check("//example.org/x", None);
         check("example.org", None);
         check("https://", None);
+        check("http:///nohost", None);
+        check("http://user:pw@evil.com/", None);
+        check("http://ok.com@evil.com/a.png", None);
+        check("https://example.org/\"<a>.png", Some("https://example.org/%22%3Ca%3E.png"));
         check("https://example.org/a b", Some("https://example.org/a%20b"));
         check("https://example.org/\u{202e}gpj.exe", Some("https://example.org/%E2%80%AEgpj.exe"));
         check(&format!("https://example.org/{}", "x".repeat(URL_BYTES_MAX)), None);

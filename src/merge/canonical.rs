@@ -4,7 +4,8 @@
 //! parameter order, trackers, plain anchors, the spelling of percent-encoding) and keeps what may
 //! (ports, case and doubled slashes of paths, blank values, `#/` and `#!` routes). It is for
 //! comparing only; it is no URL. The shown address is the engine's own, byte for byte, but for
-//! redirectors unwrapped, trackers cut, and characters that no reader sees percent-encoded.
+//! redirectors unwrapped, trackers cut, and what does not belong into an address percent-encoded.
+//! An address that could be taken for another host's is no result.
 //!
 //! Total on any text, built on the WHATWG parser: `key(shown) == key(raw)` always holds.
 
@@ -15,8 +16,9 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 use url::Url;
 
 use super::unwrap::{is_wrapper, unwrapped};
-use crate::address::{Parts, has_trackers, is_within, without_trackers};
-use crate::text::is_invisible;
+use crate::address::{
+    Parts, encoded, has_trackers, is_within, names_one_host, tidied, without_trackers,
+};
 
 /// Longest address that is kept; browsers and caches stop at two to eight thousand.
 const URL_BYTES_MAX: usize = 4096;
@@ -61,7 +63,8 @@ pub(super) struct Canonical<'a> {
     pub(super) grade: u8,
 }
 
-/// Gives both forms; `None` for what is not http or https, or longer than 4 KiB.
+/// Gives both forms; `None` for what is not http or https, does not name one host, or is longer
+/// than 4 KiB.
 pub(super) fn canonical(raw: &str) -> Option<Canonical<'_>> {
     match Parts::plain(raw) {
         Some(parts) if !is_wrapper(parts.host) => of_plain(raw, &parts),
@@ -89,12 +92,14 @@ fn of_plain<'a>(raw: &'a str, parts: &Parts<'a>) -> Option<Canonical<'a>> {
 fn of_any(raw: &str) -> Option<Canonical<'_>> {
     let tidied = tidied(raw);
     let (target, is_direct) = unwrapped(&tidied);
-    let scheme_end = target.find(':')?;
-    let scheme = target.get(..scheme_end)?.to_ascii_lowercase();
-    let shown = printable(&without_trackers(&target));
-    if !matches!(scheme.as_str(), "http" | "https") || shown.len() > URL_BYTES_MAX {
+    if !names_one_host(&target) {
         return None;
     }
+    let shown = encoded(&without_trackers(&target)).into_owned();
+    if shown.len() > URL_BYTES_MAX {
+        return None;
+    }
+    let is_https = shown.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("https:"));
     let (key, host) = match Url::parse(&shown) {
         Ok(url) => {
             let host = url.host_str().map(|host| host.trim_end_matches('.').to_owned().into());
@@ -103,38 +108,12 @@ fn of_any(raw: &str) -> Option<Canonical<'_>> {
         // Bad punycode and the like: equal only to itself. No host can start with a blank.
         Err(_) => (format!(" {shown}"), None),
     };
-    Some(Canonical { key, shown: shown.into(), host, grade: grade(scheme == "https", is_direct) })
+    Some(Canonical { key, shown: shown.into(), host, grade: grade(is_https, is_direct) })
 }
 
 /// The better form is encrypted first of all, then one that needed no unwrapping.
 fn grade(is_https: bool, is_direct: bool) -> u8 {
     u8::from(is_https) * 2 + u8::from(is_direct)
-}
-
-/// Removes what the parser would skip: blanks and controls around, tabs and line breaks inside.
-fn tidied(raw: &str) -> Cow<'_, str> {
-    let trimmed = raw.trim_matches(|c: char| c <= ' ');
-    if trimmed.contains(['\t', '\n', '\r']) {
-        return trimmed.replace(['\t', '\n', '\r'], "").into();
-    }
-    trimmed.into()
-}
-
-/// Percent-encodes white space, controls and invisible characters, among them bidi overrides that
-/// make an address look like another.
-fn printable(url: &str) -> String {
-    let mut out = String::with_capacity(url.len());
-    for c in url.chars() {
-        if c.is_control() || c.is_whitespace() || is_invisible(c) {
-            let mut bytes = [0; 4];
-            for b in c.encode_utf8(&mut bytes).bytes() {
-                let _ = write!(out, "%{b:02X}");
-            }
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 fn key(url: &Parts<'_>) -> String {
