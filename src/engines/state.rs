@@ -11,7 +11,7 @@ use shards::latency::{Latency, Sample};
 use shards::pool::Pool;
 use shards::score::Score;
 
-use super::verdict::Echo;
+use super::verdict::{Echo, REST_MAX};
 use crate::config::Settings;
 use crate::config::settings::Engine as EngineSettings;
 use crate::metrics::EngineGauges;
@@ -20,9 +20,6 @@ use crate::model::{Class, EngineId, Plan, Verdict};
 /// How long an unused connection is kept: below the shortest keep-alive time of common servers
 /// (uvicorn 5 s excepted: its closes are noticed when the connection is taken).
 const IDLE_FOR: Duration = Duration::from_secs(50);
-
-/// How long a throttled engine is left alone at the most, whatever it asks for.
-const REST_MAX: Duration = Duration::from_secs(300);
 
 /// The slices of a rolling window: a sample leaves at most a sixth of the window late.
 const SLICES: usize = 6;
@@ -287,5 +284,43 @@ pub struct InFlight(std::rc::Rc<EngineState>);
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.set(self.0.in_flight.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    /// The seconds for which it is not asked that asked for `asked_s`.
+    fn check(asked_s: u64, expected_s: u64) {
+        let text = "[[engine]]\nname = \"a\"\nadapter = \"searxng\"\nurl = \"http://127.0.0.1:1\"";
+        let settings = config::parse(text, "t", &|_| None).unwrap();
+        let engine = EngineState::new(EngineId(0), Arc::new(settings));
+        let now = Instant::from_nanos(1);
+        let observed = Observed {
+            verdict: Verdict::Throttled,
+            took: Duration::from_millis(5),
+            given: Duration::from_millis(500),
+            class: Class::Evergreen,
+            generation: None,
+            retry_after: Some(Duration::from_secs(asked_s)),
+        };
+        engine.learn(&observed, now);
+        let until = now + Duration::from_secs(expected_s);
+        let is_refused = |at| matches!(engine.admit(at, 1.0), Admission::Refused { .. });
+        assert!(
+            is_refused(now + Duration::from_secs(expected_s - 1)) && !is_refused(until),
+            "{asked_s}"
+        );
+        assert_eq!(engine.take_rest(), Some(until), "what other cores are told");
+    }
+
+    #[test]
+    fn an_engine_rests_for_as_long_as_it_says_a_day_at_most() {
+        check(2, 2);
+        check(3_600, 3_600);
+        check(86_400, 86_400);
+        check(1_000_000, 86_400);
     }
 }

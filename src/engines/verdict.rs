@@ -21,7 +21,8 @@ use crate::config::settings;
 use crate::model::{Item, Plan, Verdict};
 use crate::text;
 
-const REST_MAX: Duration = Duration::from_secs(86_400);
+/// The longest that an engine is left alone, whatever it asks for.
+pub(super) const REST_MAX: Duration = Duration::from_secs(86_400);
 /// SearXNG's own figure for too many requests (its `suspended_times`).
 const REST_THROTTLED_S: u64 = 180;
 /// A spent quota or a refused key is for a person to mend; once an hour is often enough to look.
