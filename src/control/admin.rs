@@ -1,15 +1,12 @@
 //! The admin listener: metrics, health, status, drain, and a page that shows them live.
 //!
 //! With a token, everything but the probes and the page's empty frame needs it. Without one the
-//! listener is on loopback, and what a browser could be talked into sending there is refused: a
-//! `Host` that is no address (DNS rebinding), and a request that another site's page made.
+//! listener is on loopback, and what a browser could be talked into sending there is refused
+//! (`browsers`).
 
-use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::Json;
 use axum::Router;
@@ -20,16 +17,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio::net::TcpStream;
 
-use super::{State, latency, limits, status};
+use super::{State, browsers, connections, latency, status};
 use crate::metrics::{Seen, render};
 
 /// Prometheus text format 0.0.4.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// How long accepting pauses after an error that stays.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// The live page: one file without any other.
 pub(super) const PAGE: &str = include_str!("page.html");
@@ -40,41 +33,7 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; \
 
 /// Serves until dropped.
 pub(super) async fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
-    let listener = Accepting(tokio::net::TcpListener::from_std(listener)?);
-    axum::serve(listener, router(state)).await
-}
-
-/// A listener that is answered for when clients of the cores have taken every descriptor.
-struct Accepting(tokio::net::TcpListener);
-
-impl axum::serve::Listener for Accepting {
-    type Io = TcpStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
-        loop {
-            let mut accepted = self.0.accept().await;
-            if accepted.as_ref().is_err_and(limits::is_out_of_descriptors) {
-                let again = |context: &mut Context<'_>| {
-                    Poll::Ready(limits::with_reserve(|| self.0.poll_accept(context)))
-                };
-                match poll_fn(again).await {
-                    Poll::Ready(again) => accepted = again,
-                    Poll::Pending => continue,
-                }
-            }
-            match accepted {
-                Ok(accepted) => return accepted,
-                // A peer that left before it was accepted; the next one waits already.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
-    }
+    connections::serve(listener, router(state), connections::PATIENCE).await
 }
 
 fn router(state: Arc<State>) -> Router {
@@ -90,7 +49,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/healthz/announce", get(announce))
         .route("/readyz", get(ready))
         .merge(guarded)
-        .layer(middleware::from_fn_with_state(state.clone(), refuse_browsers_tricks))
+        .layer(middleware::from_fn_with_state(state.clone(), browsers::refuse_tricks))
         .with_state(state)
 }
 
@@ -166,41 +125,4 @@ async fn authorise(
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"hedgerow admin\"")];
     (StatusCode::UNAUTHORIZED, challenge, "want Authorization: Bearer TOKEN (admin.token_file)\n")
         .into_response()
-}
-
-async fn refuse_browsers_tricks(
-    Shared(state): Shared<Arc<State>>,
-    headers: HeaderMap,
-    request: Request,
-    next: Next,
-) -> Response {
-    let has_token = state.settings().admin.token.is_some();
-    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
-    if !has_token && !host.is_none_or(is_address) {
-        return (
-            StatusCode::FORBIDDEN,
-            "without a token, use an address or localhost as the host\n",
-        )
-            .into_response();
-    }
-    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
-    let origin = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
-    let is_own = |origin: &str| {
-        let authority = origin.split_once("://").map(|(_, authority)| authority);
-        authority.is_some() && authority == host
-    };
-    let is_foreign = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    if is_foreign || !origin.is_none_or(is_own) {
-        return (StatusCode::FORBIDDEN, "another site's page may not ask here\n").into_response();
-    }
-    next.run(request).await
-}
-
-/// Whether a `Host` is `localhost` or an IP address, with or without a port: nobody else's name.
-fn is_address(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => host.split(':').next().unwrap_or(host),
-    };
-    name == "localhost" || name.parse::<IpAddr>().is_ok()
 }

@@ -5,6 +5,8 @@
 
 pub mod admin;
 mod bind;
+mod browsers;
+mod connections;
 pub mod dns;
 mod instance;
 mod latency;

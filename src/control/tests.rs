@@ -186,9 +186,45 @@ fn another_sites_page_cannot_ask() {
     check("GET /v1/status", "Sec-Fetch-Site: cross-site\r\n", 403);
     check("GET /v1/status", "Host: rebound.example:9090\r\n", 403);
     assert!(!control.commons.is_draining.load(Ordering::Relaxed));
+    check("GET /v1/status", "Host: [::1]evil.example\r\n", 403);
+    check("GET /v1/status", "Host: \u{e9}.example\r\n", 400);
+    check("GET /v1/status", "Host: 127.0.0.1\r\nHost: evil.example\r\n", 400);
+    check("GET http://evil.example/v1/status", "Host: 127.0.0.1\r\n", 403);
+    check("POST /drain", "Origin: http://\u{e9}.example\r\n", 400);
+    for of_form in ["text/plain", "Multipart/Form-Data; boundary=x"] {
+        check("POST /drain", &format!("Content-Type: {of_form}\r\n"), 403);
+    }
+    let of_form = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let (status, body) = control.ask("POST /drain", of_form);
+    assert!(status == 403 && body.contains("curl -X POST"), "{status} {body}");
+    assert!(!control.commons.is_draining.load(Ordering::Relaxed));
     check("GET /v1/status", "Host: localhost:9090\r\n", 200);
     check("GET /v1/status", "Host: [::1]:9090\r\n", 200);
     check("POST /drain", "Host: 127.0.0.1:9\r\nOrigin: http://127.0.0.1:9\r\n", 202);
+    control.handle.stop();
+}
+
+#[test]
+fn beyond_its_most_connections_one_more_is_closed() {
+    let control = Running::new(None);
+    let connect = || {
+        let stream = TcpStream::connect(control.handle.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        stream
+    };
+    let mut silent: Vec<TcpStream> = (0..connections::CONNECTIONS_MAX).map(|_| connect()).collect();
+    let mut surplus = connect();
+    let closed = surplus.read(&mut [0]);
+    let is_reset = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
+    assert!(matches!(closed, Ok(0)) || closed.as_ref().is_err_and(is_reset), "{closed:?}");
+    // One that was there in time is served, and its place is free after it.
+    let mut first = silent.remove(0);
+    first
+        .write_all(b"GET /healthz/live HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    first.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     control.handle.stop();
 }
 
