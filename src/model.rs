@@ -553,8 +553,10 @@ pub enum Refusal {
     Overloaded,
     /// 503, the deadline passed first.
     DeadlineExceeded,
-    /// 503, every leg ended and none was valid.
-    NoValidAnswer,
+    /// 503, the caller gave less time than it takes to ask any engine: at least this is needed.
+    TimeoutTooShort(Duration),
+    /// 503, every leg ended and none was valid; to be tried again after this.
+    NoValidAnswer(Duration),
     /// 503, no engine may be asked, until then.
     EnginesUnavailable(Duration),
     /// 504, `only-if-cached` and it is not.

@@ -44,8 +44,10 @@ impl Refusal {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited(span) | Self::CreditsExhausted(span) => Some(*span),
-            Self::EnginesUnavailable(span) => Some(*span),
-            Self::Overloaded | Self::DeadlineExceeded | Self::NoValidAnswer => Some(RETRY_SOON),
+            Self::EnginesUnavailable(span) | Self::NoValidAnswer(span) => Some(*span),
+            Self::Overloaded | Self::DeadlineExceeded | Self::TimeoutTooShort(_) => {
+                Some(RETRY_SOON)
+            }
             _ => None,
         }
     }
@@ -87,6 +89,13 @@ impl Refusal {
             }
             Self::HeadersTooLarge(max) => {
                 format!("Send fewer header fields, of at most {max} bytes in all.")
+            }
+            Self::TimeoutTooShort(least) => {
+                let least_ms = least.as_micros().div_ceil(1_000);
+                format!(
+                    "No engine can be asked in so short a time: give timeout_ms (or X-Deadline-Ms) \
+                     at least {least_ms}, or leave it out."
+                )
             }
             _ => self.row().3.to_owned(),
         }
@@ -199,14 +208,14 @@ impl Refusal {
                 "Wait for the seconds given in Retry-After, then send the request again.",
                 true,
             ),
-            Self::DeadlineExceeded => (
+            Self::DeadlineExceeded | Self::TimeoutTooShort(_) => (
                 503,
                 "deadline_exceeded",
                 "No valid answer in time",
                 "Send the request again after Retry-After; give it more time if you shortened it.",
                 true,
             ),
-            Self::NoValidAnswer => (
+            Self::NoValidAnswer(_) => (
                 503,
                 "no_valid_answer",
                 "No engine gave a valid answer",
@@ -296,7 +305,8 @@ mod tests {
             Refusal::VersionNotSupported,
             Refusal::Overloaded,
             Refusal::DeadlineExceeded,
-            Refusal::NoValidAnswer,
+            Refusal::TimeoutTooShort(span),
+            Refusal::NoValidAnswer(span),
             Refusal::EnginesUnavailable(Duration::ZERO),
             Refusal::NotCached,
             Refusal::Internal,
@@ -351,12 +361,21 @@ mod tests {
             (505, "version_not_supported"),
             (503, "overloaded"),
             (503, "deadline_exceeded"),
+            (503, "deadline_exceeded"),
             (503, "no_valid_answer"),
             (503, "engines_unavailable"),
             (504, "not_cached"),
             (500, "internal"),
         ];
         assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn too_short_a_time_is_told_with_the_least_that_is_enough() {
+        for (least_us, expected) in [(72_000, "at least 72,"), (72_001, "at least 73,")] {
+            let detail = Refusal::TimeoutTooShort(Duration::from_micros(least_us)).detail();
+            assert!(detail.contains("timeout_ms") && detail.contains(expected), "{detail}");
+        }
     }
 
     #[test]

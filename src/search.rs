@@ -89,9 +89,7 @@ pub fn call(
         Consulted::NotCached => Call::Done(refuse(asker, &Refusal::NotCached)),
         Consulted::Full => Call::Done(refuse(asker, &Refusal::Overloaded)),
         Consulted::Joined(waiter) => later(shard, asker, waiter, CacheStatus::Coalesced),
-        Consulted::Lead(_, _) if !has_time(shard, &asker, now) => {
-            Call::Done(refuse(asker, &Refusal::DeadlineExceeded))
-        }
+        Consulted::Lead(_, _) if !has_time(shard, &asker, now) => Call::Done(late(shard, asker)),
         Consulted::Lead(lead, waiter) => {
             let status = led(&asker.plan);
             start_fill(shard, &asker, lead);
@@ -169,7 +167,21 @@ fn led(plan: &Plan) -> CacheStatus {
 /// Whether an answer made for `asker` alone could still be in time.
 fn has_time(shard: &Shard, asker: &Asker, now: Instant) -> bool {
     let left = asker.deadline.left(now).saturating_sub(shard.settings.deadline.merge_reserve);
-    shard.has_time(&asker.plan, left)
+    shard.min_useful(&asker.plan).is_none_or(|least| least <= left)
+}
+
+/// Why nothing valid came in time: the engines were late, or the caller gave less time than it
+/// takes to ask the quickest of them, which it must change before it asks again.
+fn out_of_time(shard: &Shard, asker: &Asker) -> Refusal {
+    let settings = &shard.settings.deadline;
+    let spent = asker.trail.consulted.since(asker.trail.arrived);
+    let useful = shard.min_useful(&asker.plan).unwrap_or_default();
+    let least = useful + settings.merge_reserve + spent;
+    let is_too_short = asker.plan.timeout.is_some_and(|given| given < least);
+    if is_too_short && least + settings.write_margin <= settings.total {
+        return Refusal::TimeoutTooShort(least);
+    }
+    Refusal::DeadlineExceeded
 }
 
 /// Waits for a flight, for as long as the caller may. A flight that ended for a reason of its own
@@ -189,14 +201,14 @@ async fn wait(
         match outcome {
             Err(_elapsed) => {
                 waiter.out_of_time();
-                return refuse(asker, &Refusal::DeadlineExceeded);
+                return late(&shard, asker);
             }
             // Who wants no cached answer does not get another core's either.
             Ok(Outcome::Page(made))
                 if made.origin == Origin::OtherCache && asker.plan.cache == CacheMode::NoCache =>
             {
                 if !may_try_again {
-                    return refuse(asker, &Refusal::DeadlineExceeded);
+                    return late(&shard, asker);
                 }
             }
             Ok(Outcome::Page(made)) => return made_answer(&shard, asker, status, &made),
@@ -206,7 +218,7 @@ async fn wait(
                 }
             }
             Ok(Outcome::Abandoned) if may_try_again => {}
-            Ok(Outcome::Abandoned) => return refuse(asker, &Refusal::DeadlineExceeded),
+            Ok(Outcome::Abandoned) => return late(&shard, asker),
         }
         asker.earlier = now.since(asker.trail.consulted);
         match shard.cache.consult(&asker.plan, now) {
@@ -329,7 +341,7 @@ async fn make(
     let first = route.first(deadline).map_err(|refusal| (refusal, Vec::new()))?;
     let routed = shard.reactor.now();
     let asked = ask::ask(shard.ground(), &route, first, plan, deadline, cancelled).await;
-    let answer = asked.answer.map_err(|refusal| (refusal, asked.legs.clone()))?;
+    let answer = asked.answer.map_err(|refusal| (route.dated(refusal), asked.legs.clone()))?;
     let answered = shard.reactor.now();
     let is_kept = shard.engines[answer.engine.index()].settings().cacheable;
     let page = merge::merge(plan, &[answer], &shard.names, &shard.weights);
@@ -379,6 +391,17 @@ impl RouteOf<'_> {
                 Err(Refusal::EnginesUnavailable(field.retry_at.since(now).max(RETRY_AFTER)))
             }
         }
+    }
+
+    /// A refusal after a race. Where the race has left nobody who may be asked (all of them
+    /// throttled, say), it says when the first may be.
+    fn dated(&self, refusal: Refusal) -> Refusal {
+        let Refusal::NoValidAnswer(soon) = refusal else { return refusal };
+        let now = self.shard.reactor.now();
+        let field = self.shard.field(self.plan, now, Duration::ZERO, Probes::Refused);
+        let is_anybody_open = field.candidates.iter().any(|c| c.is_open_for != Eligibility::No);
+        let wait = if is_anybody_open { soon } else { field.retry_at.since(now).max(soon) };
+        Refusal::NoValidAnswer(wait)
     }
 }
 
@@ -577,4 +600,10 @@ fn respond(
 fn refuse(asker: Asker, refusal: &Refusal) -> Reply {
     let reply = Reply::refused_into(asker.buffer, refusal, asker.request_id, Some(asker.rate));
     Reply { trail: Some(asker.trail), account: Some(asker.account), ..reply }
+}
+
+/// The refusal of a request whose time is up.
+fn late(shard: &Shard, asker: Asker) -> Reply {
+    let refusal = out_of_time(shard, &asker);
+    refuse(asker, &refusal)
 }

@@ -304,10 +304,10 @@ impl Shard {
         }
     }
 
-    /// Whether any engine that serves `plan` could answer within `left`.
-    pub fn has_time(&self, plan: &Plan, left: Duration) -> bool {
-        let mut serving = self.engines.iter().filter(|engine| engine.serves(plan)).peekable();
-        serving.peek().is_none() || serving.any(|engine| engine.settings().min_useful <= left)
+    /// The least time in which any engine that serves `plan` is asked; none: there is no engine.
+    pub fn min_useful(&self, plan: &Plan) -> Option<Duration> {
+        let serving = self.engines.iter().filter(|engine| engine.serves(plan));
+        serving.map(|engine| engine.settings().min_useful).min()
     }
 
     /// The engines that serve `plan`, as they stand at `now` with `left` to go. At most one probe
@@ -571,6 +571,11 @@ impl Service for Shard {
         }
         let total = reply.trail.map_or(Duration::ZERO, |trail| sent.at.since(trail.arrived));
         self.metrics.borrow_mut().request(reply, sent.is_complete, total, own);
+        if let Some(code) = reply.code {
+            // Nothing of what was asked, by whom and from where.
+            let (status, request_id) = (reply.status, reply.request_id.as_str());
+            tracing::debug!(status, code, request_id, own_us = own.as_micros(), "refused");
+        }
     }
 }
 

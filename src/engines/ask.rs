@@ -138,10 +138,10 @@ impl Race<'_> {
                     self.record(done);
                     self.retry(route);
                     if self.legs.iter().all(|leg| leg.report.is_some()) {
-                        return Err(Refusal::NoValidAnswer);
+                        return Err(Refusal::NoValidAnswer(RETRY_AFTER));
                     }
                 }
-                Either::Left(None) => return Err(Refusal::NoValidAnswer),
+                Either::Left(None) => return Err(Refusal::NoValidAnswer(RETRY_AFTER)),
                 Either::Right(Either::Left(())) => self.hedge(route),
                 Either::Right(Either::Right(())) => return Err(Refusal::DeadlineExceeded),
             }

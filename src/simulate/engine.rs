@@ -452,8 +452,10 @@ impl Answer {
                 )
             })
             .collect();
-        let body =
-            format!(r#"{{"query":null,"results":[{}],"unresponsive_engines":[]}}"#, rows.join(","));
+        let body = format!(
+            r#"{{"query":null,"results":[{}],"unresponsive_engines":[]}}"#,
+            rows.join(",")
+        );
         let text = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()

@@ -1,7 +1,8 @@
 //! Standard streams that nobody reads, or that cannot be written.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use crate::common::{Hedgerow, PROGRAM, folder, free, get, settings, shell, signal, until, wait};
@@ -31,6 +32,35 @@ fn a_filter_of_log_lines_that_is_none_is_told() {
     let told = hedgerow.errors();
     assert!(told.contains("HEDGEROW_LOG is no filter") && told.contains("INFO"), "{told}");
     assert!(!told.contains('\u{1b}'), "colours are for terminals: {told:?}");
+}
+
+/// Its status, its code, its name and its time; nothing of what was asked, with which key.
+#[test]
+fn each_refusal_is_a_line_where_that_is_wanted() {
+    let ask = |at, target: &str| {
+        let mut stream = TcpStream::connect(at).expect("it listens");
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-API-Key: hush\r\n");
+        let more = "X-Request-Id: mine-1\r\nConnection: close\r\n\r\n";
+        stream.write_all((head + more).as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        assert!(answer.contains("mine-1"), "{answer}");
+    };
+    let hedgerow = Hedgerow::start("HEDGEROW_LOG=hedgerow=debug exec serve", "");
+    ask(hedgerow.search, "/search/fast?q=secret");
+    until("the line", || hedgerow.errors().contains("refused"));
+    let told = hedgerow.errors();
+    let line = told.lines().find(|line| line.contains("refused")).unwrap_or_default();
+    for part in ["DEBUG", "status=401", "code=\"unauthorized\"", "request_id=\"mine-1\"", "own_us="]
+    {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    for part in ["secret", "hush", "127.0.0.1"] {
+        assert!(!line.contains(part), "{part}: {line}");
+    }
+    let hedgerow = Hedgerow::start("exec serve", "");
+    ask(hedgerow.search, "/search/fast?q=secret");
+    assert!(!hedgerow.errors().contains("refused"));
 }
 
 /// Serves with standard error going to `errors`, and drains; the exit status.

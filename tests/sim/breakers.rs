@@ -64,8 +64,8 @@ fn a_probe_is_settled_however_it_ends() {
         ask(&sim, 4, ms(700), "a probe");
         assert!(sim.engines[0].count() > before, "{kind:?}: no probe was sent");
         sim.engines[0].behave(Manner::GOOD);
-        // A refused key is for a person to mend: such an engine is left alone for five minutes.
-        sim.pass(ms(300_000));
+        // A refused key is for a person to mend: such an engine is left alone for an hour.
+        sim.pass(if matches!(kind, Kind::Raw(401 | 403, ..)) { ms(3_600_000) } else { ms(10_000) });
         ask(&sim, 3, ms(100), "a recovery");
         assert_eq!(state(&sim, 0), State::Closed, "{kind:?}");
         assert_eq!(sim.run(10).findings(ms(0)), Vec::<String>::new(), "{kind:?}");
@@ -253,6 +253,33 @@ fn a_throttled_engine_is_left_alone_for_as_long_as_it_says() {
     assert!(sim.engines[0].count() > 1, "never asked again");
     let ran = sim.run(96);
     assert_eq!((ran.findings(ms(0)), ran.statuses()), (vec![], vec![200; 96]));
+}
+
+/// The request that finds out that every engine wants to be left alone says for how long, as those
+/// after it do.
+#[test]
+fn a_refusal_that_throttled_engines_make_says_when_the_first_may_be_asked() {
+    let throttled = |fields| Manner::after(5).with(Kind::Raw(429, fields, ""));
+    let engines = [throttled("Retry-After: 200\r\n"), throttled("Retry-After: 90\r\n")];
+    for (more, code, least_s) in [(&engines[..], "no_valid_answer", 90), (&engines[..1], "", 200)] {
+        let sim = world::start(70, Options::default(), 1, more, "");
+        sim.ask(ms(0), "what is the first");
+        sim.ask(ms(100), "what is the second");
+        let ran = sim.run(2);
+        for (exchange, code) in ran.exchanges.iter().zip([code, "engines_unavailable"]) {
+            let End::Answered(503, body) = &exchange.end else { panic!("{:?}", exchange.end) };
+            let told: serde_json::Value = serde_json::from_str(body).expect("JSON");
+            assert!(body.contains(code), "{body}");
+            assert_eq!(told["retry_after_s"], least_s, "{body}");
+        }
+    }
+    // One that may be asked is no reason to wait.
+    let failed = Manner::after(5).with(Kind::Raw(500, "", ""));
+    let sim = world::start(70, Options::default(), 1, &[engines[0], failed], "");
+    sim.ask(ms(0), "what is the first");
+    let ran = sim.run(1);
+    let End::Answered(503, body) = &ran.exchanges[0].end else { panic!("answered") };
+    assert!(body.contains("\"no_valid_answer\"") && body.contains("\"retry_after_s\":1"), "{body}");
 }
 
 /// All engines were ill and have healed: ten seconds later callers are answered again.

@@ -68,3 +68,23 @@ fn the_time_a_caller_has_left_is_kept_and_never_extended() {
         assert!(took > at_most - ms(30) && took < at_most + ms(10), "{took:?} of {at_most:?}");
     }
 }
+
+/// A caller that gives less time than it takes to ask any engine is told how much it takes; with
+/// that it gets an answer, with a millisecond less it does not.
+#[test]
+fn a_time_too_short_for_any_engine_is_told_with_the_least_that_is_enough() {
+    let ask = |query: &'static str| {
+        let sim = world::start(73, Options::default(), 1, &[Manner::after(1)], "");
+        sim.send(ms(0), Ask { question: "what is a hedge".to_owned(), query, ..Ask::default() });
+        let ran = sim.run(1);
+        assert_eq!(ran.findings(ms(0)), Vec::<String>::new());
+        let End::Answered(status, body) = &ran.exchanges[0].end else { panic!("no answer") };
+        (*status, body.clone(), ran.calls.len())
+    };
+    let (status, body, calls) = ask("&timeout_ms=50");
+    assert!(status == 503 && calls == 0 && body.contains("\"deadline_exceeded\""), "{body}");
+    assert!(body.contains("timeout_ms") && body.contains("at least 72,"), "{body}");
+    assert_eq!(ask("&timeout_ms=72").0, 200, "60 for an engine and 12 to merge");
+    let (status, body, calls) = ask("&timeout_ms=71");
+    assert!(status == 503 && calls == 0 && body.contains("at least 72,"), "{body}");
+}

@@ -285,7 +285,7 @@ mod order {
 
     use super::*;
 
-    const NOBODY: &str = "NoValidAnswer";
+    const NOBODY: &str = "NoValidAnswer(1s)";
 
     /// What the engines do, who wins, and after how many milliseconds it is over.
     type Case<'a> = (&'a [&'a [Act]], Result<u16, String>, u64);
