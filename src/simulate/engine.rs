@@ -1,6 +1,6 @@
 //! A simulated engine: SearXNG-shaped answers of three short results, after a latency by its law.
 //! It hears a caller hang up, so that cancelled calls stop costing it; with slots, calls beyond
-//! them queue. Answers are one prepared text in which the question's hash is filled in.
+//! them queue. An answer is a prepared text around the question, which it repeats as SearXNG does.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -260,7 +260,8 @@ impl Engine {
                 pending.set(stream.read(input));
                 continue;
             }
-            let hash = hash_of(&input);
+            let question = question_of(&input);
+            let hash = hash_of(&question);
             input.clear();
             pending.set(stream.read(input));
             let effect = self.effect();
@@ -281,7 +282,7 @@ impl Engine {
             drop(call);
             self.count(|counts| counts.answered += 1);
             let answer = &self.answers[usize::from(effect == Some(Effect::Empty))];
-            if stream.write_all(answer.to(hash)).await.0.is_err() {
+            if stream.write_all(answer.to(&question, hash)).await.0.is_err() {
                 stream.shutdown(Shutdown::Both);
                 drop(pending.await);
                 return;
@@ -424,24 +425,41 @@ impl Drop for InSlot {
     }
 }
 
-/// The hash of the question in a request: of the value of `q`.
-fn hash_of(request: &[u8]) -> u64 {
+/// The question in a request: the value of `q`, with its blanks. Questions here are of letters and
+/// blanks only.
+fn question_of(request: &[u8]) -> Vec<u8> {
     let from = memmem::find(request, b"q=").map_or(0, |at| at + 2);
-    let value = request.get(from..).unwrap_or_default();
-    let end = value.iter().position(|byte| matches!(byte, b'&' | b' ')).unwrap_or(value.len());
-    // FNV-1a (Fowler, Noll, Vo).
-    value.iter().take(end).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    let mut rest = request.get(from..).unwrap_or_default();
+    let mut question = Vec::with_capacity(128);
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, coded) = match first {
+            b'&' | b' ' => break,
+            b'+' => (b' ', 0),
+            b'%' => (b' ', 2),
+            byte => (byte, 0),
+        };
+        question.push(byte);
+        rest = after.get(coded..).unwrap_or_default();
+    }
+    question
+}
+
+/// FNV-1a (Fowler, Noll, Vo).
+fn hash_of(question: &[u8]) -> u64 {
+    question.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// An answer with holes for the question's hash, 16 digits each.
+/// An answer to any question: what follows the question in the body, with holes for its hash, 16
+/// digits each.
 struct Answer {
-    text: Vec<u8>,
+    rest: Vec<u8>,
     holes: Vec<usize>,
 }
 
 const HOLE: &str = "0123456789abcdef";
+const BODY_START: &[u8] = b"{\"query\":\"";
 
 impl Answer {
     fn new(results: usize) -> Self {
@@ -452,26 +470,28 @@ impl Answer {
                 )
             })
             .collect();
-        let body = format!(
-            r#"{{"query":null,"results":[{}],"unresponsive_engines":[]}}"#,
-            rows.join(",")
-        );
-        let text = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let holes = memmem::find_iter(text.as_bytes(), HOLE).collect();
-        Self { text: text.into_bytes(), holes }
+        let rest = format!(r#"","results":[{}],"unresponsive_engines":[]}}"#, rows.join(","));
+        let holes = memmem::find_iter(rest.as_bytes(), HOLE).collect();
+        Self { rest: rest.into_bytes(), holes }
     }
 
-    fn to(&self, hash: u64) -> Vec<u8> {
+    fn to(&self, question: &[u8], hash: u64) -> Vec<u8> {
+        let length = BODY_START.len() + question.len() + self.rest.len();
+        let mut bytes = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        )
+        .into_bytes();
+        bytes.reserve(length);
+        bytes.extend_from_slice(BODY_START);
+        bytes.extend_from_slice(question);
+        let from = bytes.len();
+        bytes.extend_from_slice(&self.rest);
         let mut digits = [0; HOLE.len()];
         for (index, digit) in digits.iter_mut().enumerate() {
             *digit = HOLE.as_bytes()[(hash >> (4 * index)) as usize & 15];
         }
-        let mut bytes = self.text.clone();
         for &at in &self.holes {
-            bytes[at..at + digits.len()].copy_from_slice(&digits);
+            bytes[from + at..][..digits.len()].copy_from_slice(&digits);
         }
         bytes
     }

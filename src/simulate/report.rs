@@ -129,11 +129,13 @@ enum Pick {
 impl Pick {
     fn of(self, mut values: Vec<f64>) -> f64 {
         values.sort_by(f64::total_cmp);
-        let index = match self {
-            Self::Median => values.len() / 2,
-            Self::Worst => values.len().saturating_sub(1),
-        };
-        values.get(index).copied().unwrap_or(0.0)
+        let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
+        let last = values.len().saturating_sub(1);
+        match self {
+            // Of an even number, between the two in the middle.
+            Self::Median => f64::midpoint(at(last / 2), at(last.div_ceil(2))),
+            Self::Worst => at(last),
+        }
     }
 }
 

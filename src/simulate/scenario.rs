@@ -17,11 +17,17 @@ pub const STRETCH_S: u64 = 10;
 /// How much less of the requests may be answered than before it happened.
 const VALID_LOSS_MAX: f64 = 0.02;
 
+/// Five warm engines and the shipped deadline leave 1.5 % unanswered.
+const VALID_BEFORE_MIN: f64 = 0.93;
+
 /// The greatest extra load in any 10 s.
 const EXTRA_MAX: f64 = 0.12;
 
 /// How long detection, and the way back, may take.
 const NOTICED_S: u64 = 60;
+
+/// Until the end of the run.
+const END_S: u64 = u64::MAX;
 
 /// A world and what must hold in it.
 pub struct Scenario {
@@ -44,6 +50,11 @@ impl Scenario {
         let tally = ran.clients.tally.borrow();
         let view = View { outcome, ran, stretches: &tally.stretches };
         let mut findings = (self.check)(&view);
+        // What happens afterwards is compared with what went before: that must be worth it.
+        let before = view.valid_ratio(0, 60);
+        if before < VALID_BEFORE_MIN {
+            findings.push(format!("answered only {before:.4} of the first minute"));
+        }
         if outcome.panics > 0 {
             findings.push(format!("{} panics", outcome.panics));
         }
@@ -76,6 +87,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario { spec: grey(), check: check_grey },
         Scenario { spec: slow_episode(), check: check_slow_episode },
         Scenario { spec: all_plus_200(), check: check_all_plus_200 },
+        Scenario { spec: all_times_3(), check: check_all_plus_200 },
         Scenario { spec: dead(), check: check_dead },
         Scenario { spec: flapping(), check: check_flapping },
         Scenario { spec: cold_start(), check: check_cold_start },
@@ -122,6 +134,14 @@ fn all_plus_200() -> Spec {
     (0..5).fold(spec, |spec, index| spec.befalls(index, phase(120, 240, slower)))
 }
 
+fn all_times_3() -> Spec {
+    let about = "60/s; from 120 to 240 s every engine takes three times as long";
+    let spec = base("all-times-3", about, 60.0, 360);
+    let slower = Effect::Times(3.0);
+    (0..5).fold(spec, |spec, index| spec.befalls(index, phase(120, 240, slower)))
+}
+
+/// Of both ways in which all engines are slower.
 fn check_all_plus_200(view: &View<'_>) -> Vec<String> {
     let mut findings = Vec::new();
     view.spends_little(&mut findings);
@@ -185,7 +205,8 @@ fn check_batch_night(view: &View<'_>) -> Vec<String> {
     view.is_answered(120, 240, 120, &mut findings);
     view.turns_nobody_away(&mut findings);
     let (before, during) = (view.quantile_ms(0.9, 0, 120), view.quantile_ms(0.9, 120, 240));
-    if during > before * 1.1 {
+    // Either has a standard error of 4 % here.
+    if during > before * 1.2 {
         findings.push(format!("people's p90 {before:.0} ms before the job, {during:.0} ms in it"));
     }
     let answers = &view.outcome.answers;
@@ -208,7 +229,7 @@ fn check_agents_40(view: &View<'_>) -> Vec<String> {
     let mut findings = Vec::new();
     let misses = view.outcome.classes.get("longtail").map_or(0, |class| class.misses);
     // Where the first call is slow, another core makes its own rather than miss the deadline.
-    if misses > 48 + 5 {
+    if misses > 48 + 12 {
         findings.push(format!("48 bursts of 40 made {misses} upstream requests"));
     }
     view.turns_nobody_away(&mut findings);
@@ -292,8 +313,9 @@ impl View<'_> {
     ) {
         let share = self.share(engine, from_s, until_s);
         if share < least {
-            let found = format!("e{engine} has only {share:.3}, {from_s} to {until_s} s");
-            findings.push(found);
+            let until =
+                if until_s == END_S { "the end".to_owned() } else { format!("{until_s} s") };
+            findings.push(format!("e{engine} has only {share:.3}, {from_s} s to {until}"));
         }
     }
 
@@ -331,7 +353,7 @@ impl View<'_> {
         if !is_back {
             findings.push(format!("e{engine} was not back within {NOTICED_S} s: {last:?}"));
         }
-        self.has_share_at_least(engine, from_s + NOTICED_S, u64::MAX, 0.05, findings);
+        self.has_share_at_least(engine, from_s + NOTICED_S, END_S, 0.05, findings);
     }
 
     fn spends_little(&self, findings: &mut Vec<String>) {
