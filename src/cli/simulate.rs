@@ -108,7 +108,8 @@ pub fn run(options: &Options) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hedgerow simulate: {error}");
+            // Nobody reads it: the exit status still tells.
+            let _ = writeln!(std::io::stderr(), "hedgerow simulate: {error}");
             ExitCode::FAILURE
         }
     }

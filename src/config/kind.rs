@@ -251,7 +251,7 @@ impl fmt::Display for Kind {
                 f.write_str(if *is_optional { ", or \"\"" } else { "" })
             }
             Self::Digest(is_optional) => {
-                f.write_str("64 hexadecimal digits (as printed by `hedgerow keys` or sha256sum)")?;
+                f.write_str("64 hexadecimal digits (as by `printf %s KEY | sha256sum`)")?;
                 f.write_str(if *is_optional { ", or \"\"" } else { "" })
             }
             Self::Hosts => f.write_str("a list of host names"),

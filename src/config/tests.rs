@@ -205,7 +205,7 @@ fn engines_and_keys_are_checked_one_by_one() {
     check(
         &format!("{PLAN}{short}"),
         &["f:6: key[0].sha256: 6 characters that are no SHA-256; want 64 hexadecimal digits \
-         (as printed by `hedgerow keys` or sha256sum)"],
+         (as by `printf %s KEY | sha256sum`)"],
     );
 }
 

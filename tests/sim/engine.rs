@@ -11,6 +11,8 @@ use runtime::{Instant, Reactor, Stream};
 /// What an engine answers, chance apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
+    /// A page that does not repeat the question.
+    Mute,
     /// A page of ten.
     Page,
     /// A page of at least so many bytes, in pieces of 16 KiB, 1 ms apart.
@@ -277,8 +279,10 @@ fn body(reactor: &Reactor, manner: Manner, question: &str) -> Vec<u8> {
         .collect();
     let pad = if let Kind::Long(bytes) = manner.kind { "x".repeat(bytes) } else { String::new() };
     let rows = rows.join(",");
-    format!(
-        r#"{{"query":"{question}","pad":"{pad}","results":[{rows}],"unresponsive_engines":[]}}"#
-    )
-    .into_bytes()
+    let repeated = match manner.kind {
+        Kind::Mute => "null".to_owned(),
+        _ => format!("\"{question}\""),
+    };
+    format!(r#"{{"query":{repeated},"pad":"{pad}","results":[{rows}],"unresponsive_engines":[]}}"#)
+        .into_bytes()
 }

@@ -7,7 +7,7 @@ use runtime::sim::{Faults, Options};
 
 use super::checks;
 use super::client::Ask;
-use super::engine::{Manner, unit};
+use super::engine::{Kind, Manner, unit};
 use super::world::{self, Ran};
 
 const SEEDS: u64 = 256;
@@ -58,7 +58,9 @@ fn troubled(seed: u64) -> Ran {
 /// Distinct questions, slow engines, hedges in plenty: connections change hands all the time.
 fn hedged(seed: u64, is_poisoned: bool) -> Ran {
     let cores = 1 + (seed % 2) as usize;
-    let sim = world::start(seed, Options::default(), cores, &[Manner::SLOW; 2], EAGER);
+    // An engine that repeats the question would give the planted fault away at once.
+    let engine = Manner::SLOW.with(Kind::Mute);
+    let sim = world::start(seed, Options::default(), cores, &[engine; 2], EAGER);
     if is_poisoned {
         sim.instance.poison();
     }
@@ -117,4 +119,19 @@ fn same_seed_same_trace() {
         assert_eq!(troubled(seed).trace, troubled(seed).trace, "seed {seed}");
     }
     assert_ne!(troubled(1).trace, troubled(2).trace);
+}
+
+/// The same fault where engines repeat the question: no caller gets another's page.
+#[test]
+fn an_engine_that_repeats_its_question_mixes_nothing_up() {
+    for seed in seeds().into_iter().take(8) {
+        let sim = world::start(seed, Options::default(), 1, &[Manner::SLOW; 2], EAGER);
+        sim.instance.poison();
+        for index in 0..REQUESTS {
+            sim.ask(Duration::from_millis(10 * index as u64), &format!("question number {index}"));
+        }
+        let findings = sim.run(REQUESTS).findings(Duration::ZERO);
+        let is_mixed_up = findings.iter().any(|finding| finding.contains("another page"));
+        assert!(!is_mixed_up, "seed {seed}: {findings:?}");
+    }
 }
