@@ -238,6 +238,20 @@ fn timers_are_rounded_and_late_as_told() {
 }
 
 #[test]
+fn a_host_wakes_when_it_is_due_whatever_the_timers_of_cores() {
+    let timers = Timers { grain: ms(10), late_max: ms(3) };
+    let world = World::new(1, Options { timers, ..Options::default() });
+    let host = world.host("actor", ip(CLIENT));
+    check(&world, &host.clone(), async move {
+        for step in 0..50 {
+            let wanted = host.now() + Duration::from_nanos(100_001 + 777_003 * step);
+            host.sleep_until(wanted).await;
+            assert_eq!(host.now(), wanted);
+        }
+    });
+}
+
+#[test]
 fn refusing_and_silent_hosts_come_and_go() {
     for seed in SEEDS {
         let world = World::new(seed, Options::default());

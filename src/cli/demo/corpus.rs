@@ -32,6 +32,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
     ("docs/metrics", include_str!("../../../docs/metrics.md")),
     ("docs/simulation", include_str!("../../../docs/simulation.md")),
     ("docs/operations", include_str!("../../../docs/operations.md")),
+    ("docs/tail", include_str!("../../../docs/tail.md")),
     ("docs/performance", include_str!("../../../docs/performance.md")),
 ];
 
