@@ -23,10 +23,10 @@ use crate::shard::{self, Commons, Shard};
 use crate::upkeep;
 
 /// Letters one core may owe another before its lane is full.
-const LANE_CAPACITY: usize = 1_024;
+pub(crate) const LANE_CAPACITY: usize = 1_024;
 
 /// Connections the kernel completes ahead of `accept`, per listener and core.
-const BACKLOG: u32 = 4_096;
+pub(crate) const BACKLOG: u32 = 4_096;
 
 /// Entries of a core's ring: above the operations that one turn of a busy core submits.
 const RING_ENTRIES: u32 = 4_096;

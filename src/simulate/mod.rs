@@ -37,12 +37,6 @@ use crate::metrics::{Gauges, Published};
 use crate::shard::{self, Commons, Shard};
 use crate::{boot, upkeep};
 
-/// Letters one core may owe another before its lane is full, as in `boot`.
-const LANE_CAPACITY: usize = 1_024;
-
-/// Connections completed ahead of `accept`.
-const BACKLOG: u32 = 4_096;
-
 /// An instance in a world.
 pub struct Instance {
     /// What its cores share.
@@ -66,7 +60,7 @@ pub fn start(world: &World, settings: Settings, cores: usize, address: SocketAdd
     let host: IpAddr = address.ip();
     let mut shards = Vec::with_capacity(cores);
     let mut reactors = Vec::with_capacity(cores);
-    let posts = mesh::mesh(cores, LANE_CAPACITY);
+    let posts = mesh::mesh(cores, boot::LANE_CAPACITY);
     for (index, (post, (_, bell))) in posts.into_iter().zip(bells).enumerate() {
         let reactor = world.core(&format!("core-{index}"), host);
         let bell = reactor.attach(bell);
@@ -75,7 +69,7 @@ pub fn start(world: &World, settings: Settings, cores: usize, address: SocketAdd
         let (served, warmed) = (shard.clone(), shard.clone());
         reactor.spawn(async move { upkeep::warm(&warmed).await });
         reactor.spawn(async move {
-            match served.reactor.listen(address, BACKLOG) {
+            match served.reactor.listen(address, boot::BACKLOG) {
                 Ok(listener) => shard::serve(served, vec![listener]).await,
                 Err(error) => tracing::error!(%error, "a simulated core cannot listen"),
             }
