@@ -10,7 +10,7 @@ use shards::CoreId;
 use shards::flight::FlightId;
 
 use crate::cache::Stored;
-use crate::cache::lease::{Asker, Word};
+use crate::cache::lease::{Asker, Spare, Word};
 use crate::engines::evidence::Evidence;
 use crate::model::Key;
 use crate::shard::Shard;
@@ -28,13 +28,13 @@ pub enum Letter {
 /// The lease of one key, between a flight that wants the answer and the key's home core.
 ///
 /// ```text
-/// asker ── Ask ──▶ home         asker ◀── Granted | Queued | Found ── home
+/// asker ── Ask ──▶ home         asker ◀── Spare?, Granted | Queued | Found ── home
 /// holder ── Done ──▶ home       queued ◀── Answer ── home
 /// ```
 #[derive(Debug)]
 pub enum Lease {
     /// "Who makes this answer?" To the home core.
-    Ask(Key, FlightId),
+    Ask(Key, FlightId, Spare),
     /// The home core's word to the flight that asked.
     Word(Key, FlightId, Word),
     /// "I am done with it." From the holder to the home core.
@@ -54,8 +54,8 @@ pub struct Gossip {
 pub fn receive(shard: &Shard, from: CoreId, letter: Letter) {
     match letter {
         Letter::Gossip(gossip) => shard.hear_gossip(from, gossip),
-        Letter::Lease(Lease::Ask(key, flight)) => {
-            shard.answer_lease(Asker { core: from, flight }, key);
+        Letter::Lease(Lease::Ask(key, flight, spare)) => {
+            shard.answer_lease(Asker { core: from, flight }, key, spare);
         }
         Letter::Lease(Lease::Word(key, flight, word)) => shard.hear(key, flight, word),
         Letter::Lease(Lease::Done(key, flight, shipped)) => {

@@ -23,9 +23,10 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 
 use crate::config::Settings;
-use crate::model::{EngineId, LegReport};
+use crate::model::{EngineId, LegReport, Refusal};
 use crate::reply::Reply;
 pub use gauges::{EdgeCounts, EngineGauges, Gauges};
+use seen::SPARE_CODES;
 pub use seen::{Outcome, Seen};
 
 /// One core's counters and histograms, and how it publishes them.
@@ -97,6 +98,13 @@ impl ShardMetrics {
     /// A stale answer was served and is refreshed behind.
     pub fn refresh(&mut self) {
         self.seen.refreshes += 1;
+    }
+
+    /// An old answer stood in for a refusal of this code.
+    pub fn spare(&mut self, refusal: &Refusal) {
+        if let Some(code) = SPARE_CODES.iter().position(|code| *code == refusal.code()) {
+            self.seen.spares[code] += 1;
+        }
     }
 
     /// A home core did not answer in time, or its holder was too slow: the call was made here.

@@ -9,6 +9,7 @@
 //! A caller never makes an answer itself: it waits for a flight, with its own deadline, and what it
 //! holds is given back when it leaves (`Pass`, `Waiter`).
 
+mod route;
 mod turn;
 
 use std::rc::Rc;
@@ -18,21 +19,20 @@ use runtime::{Deadline, Instant, local};
 
 use crate::answer::{self, AnswerParts};
 use crate::cache::{Consulted, Lead, Stored, Waiter};
-use crate::config::settings::EngineRole;
 use crate::edge::{Call, Head, Later};
-use crate::engines::ask::{self, Chosen, RETRY_AFTER};
+use crate::engines::ask;
 use crate::head::Method;
 use crate::ids;
 use crate::merge;
 use crate::model::{
-    Account, CacheMode, CacheReport, CacheStatus, Endpoint, EngineId, LegReport, Made, Making,
-    Origin, Outcome, Page, Plan, RateState, Refusal, Role, Unmade,
+    Account, CacheMode, CacheReport, CacheStatus, Endpoint, LegReport, Made, Making, Origin,
+    Outcome, Page, Plan, RateState, Refusal, Unmade,
 };
 use crate::reply::{Content, Reply};
-use crate::router::{self, Eligibility, Nobody};
-use crate::shard::{Pass, Probes, Shard};
+use crate::shard::{Pass, Shard};
 use crate::shipped::{Shipped, ShippedPage};
 use crate::trail::Trail;
+use route::RouteOf;
 use turn::{Turn, lease, page_from_elsewhere};
 
 /// How often a caller whose flight failed for a reason of its own begins or joins another.
@@ -85,7 +85,9 @@ pub fn call(
         Consulted::NotCached => Call::Done(refuse(asker, &Refusal::NotCached)),
         Consulted::Full => Call::Done(refuse(asker, &Refusal::Overloaded)),
         Consulted::Joined(waiter) => later(shard, asker, waiter, CacheStatus::Coalesced),
-        Consulted::Lead(_, _) if !has_time(shard, &asker, now) => Call::Done(late(shard, asker)),
+        Consulted::Lead(_, _) if !has_time(shard, &asker, now) => {
+            Call::Done(late(shard, asker, None))
+        }
         Consulted::Lead(lead, waiter) => {
             let status = led(&asker.plan);
             start_fill(shard, &asker, lead);
@@ -196,25 +198,26 @@ async fn wait(
         tries_left = tries_left.saturating_sub(1);
         match outcome {
             Err(_elapsed) => {
+                let spare = waiter.spare();
                 waiter.out_of_time();
-                return late(&shard, asker);
+                return late(&shard, asker, spare);
             }
             // Who wants no cached answer does not get another core's either.
             Ok(Outcome::Page(made))
                 if made.origin == Origin::OtherCache && asker.plan.cache == CacheMode::NoCache =>
             {
                 if !may_try_again {
-                    return late(&shard, asker);
+                    return late(&shard, asker, None);
                 }
             }
             Ok(Outcome::Page(made)) => return made_answer(&shard, asker, status, &made),
             Ok(Outcome::Refused(unmade)) => {
                 if !(unmade.refusal == Refusal::DeadlineExceeded && may_try_again) {
-                    return refuse(asker, &unmade.refusal);
+                    return unanswered(&shard, asker, &unmade.refusal, waiter.spare());
                 }
             }
             Ok(Outcome::Abandoned) if may_try_again => {}
-            Ok(Outcome::Abandoned) => return late(&shard, asker),
+            Ok(Outcome::Abandoned) => return late(&shard, asker, waiter.spare()),
         }
         asker.earlier = now.since(asker.trail.consulted);
         match shard.cache.consult(&asker.plan, now) {
@@ -244,7 +247,7 @@ async fn wait(
     }
 }
 
-/// The answer from a page that came into L1 while `asker` waited for another flight.
+/// The answer from a page in L1 after `asker` waited for another: it came in meanwhile, or is old.
 fn kept_meanwhile(
     shard: &Rc<Shard>,
     mut asker: Asker,
@@ -309,10 +312,11 @@ fn land(shard: &Rc<Shard>, lead: Lead, shipped: Shipped, origin: Origin) {
         Shipped::Page(shipped) => {
             let page = Rc::new(shipped.page);
             if shipped.is_kept {
-                let (made_at, fresh_until, usable_until) =
-                    (shipped.made_at, shipped.fresh_until, shipped.usable_until);
+                let (made_at, fresh_until) = (shipped.made_at, shipped.fresh_until);
+                let (usable_until, spare_until) = (shipped.usable_until, shipped.spare_until);
                 let page = page.clone();
-                shard.cache.keep(key, Stored { page, made_at, fresh_until, usable_until });
+                let stored = Stored { page, made_at, fresh_until, usable_until, spare_until };
+                shard.cache.keep(key, stored);
             }
             let (legs, made_at) = (shipped.legs, shipped.made_at);
             let (fresh_until, making) = (shipped.fresh_until, shipped.making);
@@ -351,72 +355,10 @@ async fn make(
         made_at,
         fresh_until: made_at + fresh,
         usable_until: made_at + usable,
+        spare_until: shard.spare_until(plan.class, made_at + usable),
         is_kept,
         making: Making { routed, answered, upstream: asked.upstream },
     })
-}
-
-/// Stage 4 as the race sees it: the router's choice, made anew from the engines as they stand.
-struct RouteOf<'a> {
-    shard: &'a Rc<Shard>,
-    plan: &'a Plan,
-}
-
-impl RouteOf<'_> {
-    /// The engine that is asked first.
-    ///
-    /// # Errors
-    /// No time is left for any, or none may be asked.
-    fn first(&self, deadline: Deadline) -> Result<Chosen, Refusal> {
-        let now = self.shard.reactor.now();
-        let left = deadline.left(now);
-        let field = self.shard.field(self.plan, now, left, Probes::Allowed);
-        let chance = self.shard.chance();
-        let settings = &self.shard.settings.router;
-        match router::first(&field.candidates, settings, left, chance) {
-            Ok(best) => {
-                self.shard.metrics.borrow_mut().chosen(best.engine);
-                let role = match best.is_open_for {
-                    Eligibility::Probe => Role::Probe,
-                    Eligibility::Yes | Eligibility::No => Role::Primary,
-                };
-                Ok(Chosen { engine: best.engine, role, generation: best.generation })
-            }
-            Err(Nobody::NoTime) => Err(Refusal::DeadlineExceeded),
-            Err(Nobody::Unavailable) => {
-                Err(Refusal::EnginesUnavailable(field.retry_at.since(now).max(RETRY_AFTER)))
-            }
-        }
-    }
-
-    /// A refusal after a race. Where the race has left nobody who may be asked (all of them
-    /// throttled, say), it says when the first may be.
-    fn dated(&self, refusal: Refusal) -> Refusal {
-        let Refusal::NoValidAnswer(soon) = refusal else { return refusal };
-        let now = self.shard.reactor.now();
-        let field = self.shard.field(self.plan, now, Duration::ZERO, Probes::Refused);
-        let is_anybody_open = field.candidates.iter().any(|c| c.is_open_for != Eligibility::No);
-        let wait = if is_anybody_open { soon } else { field.retry_at.since(now).max(soon) };
-        Refusal::NoValidAnswer(wait)
-    }
-}
-
-impl ask::Route for RouteOf<'_> {
-    fn next(&self, asked: &[EngineId], left: Duration) -> Option<Chosen> {
-        let now = self.shard.reactor.now();
-        let field = self.shard.field(self.plan, now, left, Probes::Refused);
-        let settings = &self.shard.settings.router;
-        let best = router::next(&field.candidates, settings, left, asked, self.shard.chance())?;
-        let role = match best.role {
-            EngineRole::Primary => Role::Hedge,
-            EngineRole::LastChance => Role::LastChance,
-        };
-        Some(Chosen { engine: best.engine, role, generation: best.generation })
-    }
-
-    fn delay(&self, engine: EngineId) -> Duration {
-        self.shard.late_after(engine, self.plan.class)
-    }
 }
 
 /// The answer from a page in L1, found at `now`.
@@ -496,8 +438,22 @@ fn refuse(asker: Asker, refusal: &Refusal) -> Reply {
     Reply { trail: Some(asker.trail), account: Some(asker.account), ..reply }
 }
 
-/// The refusal of a request whose time is up.
-fn late(shard: &Shard, asker: Asker) -> Reply {
+/// The reply to a request whose time is up.
+fn late(shard: &Rc<Shard>, asker: Asker, carried: Option<Stored>) -> Reply {
     let refusal = out_of_time(shard, &asker);
-    refuse(asker, &refusal)
+    unanswered(shard, asker, &refusal, carried)
+}
+
+/// The reply where no answer came: an old page, marked as stale, if one may stand in (the shard's,
+/// or one `carried` here by the lease); else the refusal.
+fn unanswered(
+    shard: &Rc<Shard>,
+    asker: Asker,
+    refusal: &Refusal,
+    carried: Option<Stored>,
+) -> Reply {
+    match shard.spare(&asker.plan, refusal, carried) {
+        Some(old) => kept_meanwhile(shard, asker, CacheStatus::Stale, &old),
+        None => refuse(asker, refusal),
+    }
 }

@@ -1,6 +1,9 @@
 //! What one core owns, assembled. A shard lives on its core's thread and is never sent; what cores
 //! share is in `Commons`: words of buckets and budgets, and what `control` publishes.
 
+mod leases;
+mod spare;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,13 +14,12 @@ use arc_swap::ArcSwap;
 use runtime::{Instant, Reactor, Ringer};
 use shards::breaker::Admission;
 use shards::budget::Budget;
-use shards::flight::FlightId;
 use shards::limiter::Limiter;
 use shards::mesh::Post;
 use shards::{CoreId, Lane, placement};
 
 use crate::cache::Cache;
-use crate::cache::lease::{Asker, Ledger, Verdict as LeaseVerdict, Word};
+use crate::cache::lease::Ledger;
 use crate::compiler::Compiler;
 use crate::config::Settings;
 use crate::config::settings::Limits;
@@ -28,12 +30,11 @@ use crate::engines::evidence::Evidence;
 use crate::engines::leg::Leg;
 use crate::engines::state::EngineState;
 use crate::gateway::{Gateway, Words};
-use crate::mail::{Gossip, LEASE_GRACE, Lease, Letter};
+use crate::mail::{Gossip, Letter};
 use crate::metrics::{EdgeCounts, Gauges, Published, ShardMetrics};
 use crate::model::{Admitted, Class, Endpoint, EngineId, Key, LegReport, Plan, RateState, Refusal};
 use crate::reply::{PEER_GONE, Reply};
 use crate::router::{self, Candidate, Chance, Eligibility};
-use crate::shipped::Shipped;
 
 /// Flights of one core at most: the limiter's own maximum, so that it decides and not this.
 const FLIGHTS_MAX: usize = 8_192;
@@ -206,95 +207,6 @@ impl Shard {
     /// The lanes that lead here.
     pub fn post(&self) -> &Post<Letter> {
         &self.post
-    }
-
-    /// Leases `key`, whose home this core is, to `asker`; false: it waits for another.
-    pub fn lease_here(&self, key: Key, asker: Asker) -> bool {
-        let now = self.reactor.now();
-        match self.ledger.ask(key, asker, now, self.lease_expires(now)) {
-            LeaseVerdict::Granted { is_awaited } => {
-                if is_awaited {
-                    self.tell(asker, key, Word::Awaited);
-                }
-                true
-            }
-            LeaseVerdict::Queued { untold } => {
-                if let Some(holder) = untold {
-                    self.tell(holder, key, Word::Awaited);
-                }
-                false
-            }
-        }
-    }
-
-    /// When a lease granted at `now` is anybody's again.
-    fn lease_expires(&self, now: Instant) -> Instant {
-        now + self.settings.deadline.total + LEASE_GRACE
-    }
-
-    /// As the home core: `asker` wants the answer of `key`.
-    pub fn answer_lease(&self, asker: Asker, key: Key) {
-        let now = self.reactor.now();
-        let word = match self.cache.fresh(key, now) {
-            Some(stored) => Word::Found(stored.for_another_core()),
-            None if self.lease_here(key, asker) => Word::Granted,
-            None => Word::Queued,
-        };
-        self.tell(asker, key, word);
-    }
-
-    /// A flight of this core that asked for a lease is done with `key`: its home core is told.
-    pub fn done_with(&self, key: Key, flight: FlightId, shipped: &Shipped) {
-        let home = self.home(key);
-        if home == self.me() {
-            self.lease_done(key, Asker { core: home, flight }, shipped);
-        } else {
-            self.send(home, Letter::Lease(Lease::Done(key, flight, shipped.detached())));
-        }
-    }
-
-    /// As the home core: `holder` is done with `key`; whoever waits is told.
-    pub fn lease_done(&self, key: Key, holder: Asker, shipped: &Shipped) {
-        let waiting = match shipped {
-            Shipped::Page(_) => self.ledger.answered(key, holder),
-            Shipped::Refused(..) => self.ledger.refused(key, holder),
-            Shipped::Abandoned => {
-                let expires = self.lease_expires(self.reactor.now());
-                if let Some((next, is_awaited)) = self.ledger.abandoned(key, holder, expires) {
-                    self.grant(key, next, is_awaited);
-                }
-                return;
-            }
-        };
-        for asker in waiting {
-            self.tell(asker, key, Word::Answer(shipped.detached()));
-        }
-    }
-
-    /// As the home core: `key` is `holder`'s to make from now on.
-    fn grant(&self, key: Key, holder: Asker, is_awaited: bool) {
-        self.tell(holder, key, Word::Granted);
-        if is_awaited {
-            self.tell(holder, key, Word::Awaited);
-        }
-    }
-
-    /// The home core's word to a flight that asked.
-    fn tell(&self, to: Asker, key: Key, word: Word) {
-        if to.core == self.me() {
-            self.hear(key, to.flight, word);
-        } else {
-            self.send(to.core, Letter::Lease(Lease::Word(key, to.flight, word)));
-        }
-    }
-
-    /// The home core's word to a flight of this core. A lease granted to one that is over goes
-    /// back.
-    pub fn hear(&self, key: Key, flight: FlightId, word: Word) {
-        let is_grant = matches!(word, Word::Granted);
-        if !self.cache.flights().tell(flight, word) && is_grant {
-            self.done_with(key, flight, &Shipped::Abandoned);
-        }
     }
 
     /// Runs `work`; a panic in it is counted and goes no further.

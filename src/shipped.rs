@@ -29,6 +29,8 @@ pub struct ShippedPage {
     pub fresh_until: Instant,
     /// Until when it may be served stale.
     pub usable_until: Instant,
+    /// Until when it may stand in for an answer that nobody gives; the past: never.
+    pub spare_until: Instant,
     /// Whether the reader may keep it.
     pub is_kept: bool,
     /// How its making went.

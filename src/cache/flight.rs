@@ -14,8 +14,8 @@ use runtime::Instant;
 use runtime::local::Event;
 use shards::flight::{Begin, FlightId};
 
-use super::Consulted;
 use super::lease::Word;
+use super::{Consulted, Stored};
 use crate::model::{Key, Outcome};
 
 /// The flights of one core, at most `flights_max`.
@@ -37,6 +37,8 @@ pub struct Flight {
     cancelled: Event,
     lease_word: RefCell<Option<Word>>,
     lease_news: RefCell<Event>,
+    /// An old page that came with the lease's word.
+    spare: RefCell<Option<Stored>>,
 }
 
 /// The maker's end. Exactly one exists per flight.
@@ -135,9 +137,16 @@ impl Flights {
         let Some(flight) = table.value(id).filter(|_| table.leads(id)) else {
             return false;
         };
-        if matches!(word, Word::Awaited) {
-            flight.is_detached.set(true);
-            return true;
+        match word {
+            Word::Awaited => {
+                flight.is_detached.set(true);
+                return true;
+            }
+            Word::Spare(page) => {
+                *flight.spare.borrow_mut() = Some(Stored::shipped(&page));
+                return true;
+            }
+            Word::Granted | Word::Queued | Word::Answer(_) | Word::Found(_) => {}
         }
         *flight.lease_word.borrow_mut() = Some(word);
         flight.lease_news.borrow().set();
@@ -230,6 +239,11 @@ impl Waiter {
             Some(outcome) => outcome.clone(),
             None => Outcome::Abandoned,
         }
+    }
+
+    /// The old page that came to the flight from its home core, if one did.
+    pub fn spare(&self) -> Option<Stored> {
+        self.flight.spare.borrow().clone()
     }
 
     /// Leaves for lack of time: the flight goes on and fills the cache for whoever asks next.

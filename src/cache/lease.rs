@@ -26,6 +26,15 @@ pub struct Asker {
     pub flight: FlightId,
 }
 
+/// Whether a core that asks for a lease wants an old page with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spare {
+    /// It has none, and its caller may get one.
+    Wanted,
+    /// It has one, or none may be used.
+    Unwanted,
+}
+
 /// The home core's word to a flight.
 #[derive(Debug)]
 pub enum Word {
@@ -37,6 +46,8 @@ pub enum Word {
     Answer(Shipped),
     /// Here it is, from the home core's own L1.
     Found(ShippedPage),
+    /// An old page, to stand in should no other come; ahead of the word that says whose turn it is.
+    Spare(ShippedPage),
     /// To the holder: another core waits, so make it even if your own callers leave.
     Awaited,
 }

@@ -35,6 +35,8 @@ pub struct Stored {
     pub fresh_until: Instant,
     /// Until when it may be served while it is refreshed.
     pub usable_until: Instant,
+    /// Until when it may stand in for an answer that nobody gives; the past: never.
+    pub spare_until: Instant,
 }
 
 impl Weigh for Stored {
@@ -54,6 +56,7 @@ impl Stored {
             made_at: shipped.made_at,
             fresh_until: shipped.fresh_until,
             usable_until: shipped.usable_until,
+            spare_until: shipped.spare_until,
         }
     }
 
@@ -65,6 +68,7 @@ impl Stored {
             made_at: self.made_at,
             fresh_until: self.fresh_until,
             usable_until: self.usable_until,
+            spare_until: self.spare_until,
             is_kept: true,
             making: Making::default(),
         }
@@ -131,6 +135,14 @@ impl Cache {
             Found::Fresh(stored) => Some(stored),
             Found::Stale(_) | Found::Miss => None,
         }
+    }
+
+    /// A page of `key` that may stand in at `now`, for want of another. L1 forgets no page for its
+    /// age, only for want of room.
+    pub fn spare(&self, key: Key, now: Instant) -> Option<Stored> {
+        let l1 = self.l1.borrow();
+        let old = l1.entry(&key.0).filter(|entry| now < entry.value.spare_until)?;
+        Some(old.value.clone())
     }
 
     /// Keeps `stored`, unless what is there is newer.

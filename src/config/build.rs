@@ -242,7 +242,7 @@ fn search(reader: &mut Reader<'_>) -> Search {
         let scope = scope.within("classes").within(class.name());
         freshness(reader, &scope, class)
     });
-    Search { l1_bytes, classes }
+    Search { l1_bytes, stale_if_error: reader.span(&scope, "stale_if_error_s"), classes }
 }
 
 /// Where only `fresh_s` is given, `usable_s` follows it: news to the same, others upwards.

@@ -147,6 +147,8 @@ pub struct Regional {
 pub struct Search {
     /// `l1_bytes`, all cores together.
     pub l1_bytes: u64,
+    /// `stale_if_error_s`: for so long after `usable`; zero: never.
+    pub stale_if_error: Duration,
     /// `[search.classes.NAME]`, by `Class::index`.
     pub classes: [Freshness; Class::ALL.len()],
 }

@@ -97,7 +97,9 @@ fn cache(cores: &Snapshots, seen: &Seen) -> Value {
     let answers: serde_json::Map<String, Value> =
         CacheStatus::ALL.iter().map(|s| (s.name().to_owned(), json!(count(*s)))).collect();
     let all: u64 = CacheStatus::ALL.iter().map(|status| count(*status)).sum();
-    let held = count(CacheStatus::Hit) + count(CacheStatus::Stale);
+    let spares: u64 = seen.spares.iter().sum();
+    // A page that stood in for a refusal spared nobody a call.
+    let held = (count(CacheStatus::Hit) + count(CacheStatus::Stale)).saturating_sub(spares);
     json!({
         "bytes": sum(cores, |core| core.gauges.l1_bytes),
         "bytes_max": sum(cores, |core| core.gauges.l1_bytes_max),
@@ -106,6 +108,7 @@ fn cache(cores: &Snapshots, seen: &Seen) -> Value {
         "answers": answers,
         "hit_ratio": if all == 0 { 0.0 } else { held as f64 / all as f64 },
         "refreshes": seen.refreshes,
+        "spares": spares,
         "leases_overdue": seen.leases_overdue,
     })
 }

@@ -219,6 +219,10 @@ fn cache(page: &mut Page, seen: &Seen, cores: &[Option<Arc<Snapshot>>]) {
     by_core(page, "hedgerow_cache_entries", cores, |core| core.gauges.l1_entries as f64);
     by_core(page, "hedgerow_cache_flights", cores, |core| core.gauges.flights as f64);
     page.series("hedgerow_cache_refreshes_total").count(&[], seen.refreshes);
+    page.series("hedgerow_cache_spares_total");
+    for (code, count) in seen::SPARE_CODES.iter().zip(seen.spares) {
+        page.count(&[code], count);
+    }
     by_core(page, "hedgerow_cache_leases", cores, |core| core.gauges.leases as f64);
     page.series("hedgerow_cache_leases_overdue_total").count(&[], seen.leases_overdue);
 }

@@ -14,6 +14,9 @@ pub const STATUSES: [u16; 21] = [
     504, 505, 0,
 ];
 
+/// The codes of refusals for which an old answer may stand in.
+pub const SPARE_CODES: [&str; 3] = ["deadline_exceeded", "no_valid_answer", "engines_unavailable"];
+
 /// The stages that a trail tells apart.
 pub const STAGES: [&str; 7] = ["gateway", "compile", "cache", "route", "engine", "merge", "write"];
 
@@ -124,6 +127,8 @@ pub struct Seen {
     pub incomplete: u64,
     /// Refreshes of stale answers.
     pub refreshes: u64,
+    /// Old answers that stood in for refusals, by code.
+    pub spares: [u64; SPARE_CODES.len()],
     /// Leases that were not waited for any longer.
     pub leases_overdue: u64,
     /// Letters that found their lane full.
@@ -166,6 +171,7 @@ impl Seen {
             plans: [0; Class::ALL.len()],
             incomplete: 0,
             refreshes: 0,
+            spares: [0; SPARE_CODES.len()],
             leases_overdue: 0,
             lanes_full: 0,
             by_endpoint: std::array::from_fn(|_| std::array::from_fn(|_| fine())),
@@ -269,6 +275,7 @@ impl Seen {
         all(self.requests.as_flattened_mut(), other.requests.as_flattened());
         all(&mut self.admitted, &other.admitted);
         all(&mut self.plans, &other.plans);
+        all(&mut self.spares, &other.spares);
         for (mine, theirs) in [
             (&mut self.incomplete, other.incomplete),
             (&mut self.refreshes, other.refreshes),

@@ -83,6 +83,8 @@ fn busy() -> ShardMetrics {
     metrics.hedge(EngineId(0), true);
     metrics.hedge(EngineId(0), false);
     metrics.refresh();
+    metrics.spare(&Refusal::NoValidAnswer(MS(1_000)));
+    metrics.spare(&Refusal::Overloaded);
     metrics.lease_overdue();
     metrics.lane_full();
     metrics.late(MS(3));
@@ -123,6 +125,13 @@ fn a_request_without_an_answer_counts_at_its_time_and_a_refused_one_does_not() {
     assert_eq!(seen.refusals["overloaded"], 1);
     assert_eq!(seen.requests[2].iter().sum::<u64>(), 1, "before the key was known: no endpoint");
     assert_eq!(seen.incomplete, 1);
+}
+
+#[test]
+fn an_old_answer_is_counted_by_the_refusal_it_stood_in_for() {
+    let mut twice = busy().seen;
+    twice.merge(&busy().seen);
+    assert_eq!(twice.spares, [0, 2, 0]);
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub(super) async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline:
         }
         queued_at.set(Some(shard.reactor.now()));
         patience = deadline.less(OWN_CALL_RESERVE);
-    } else if !shard.send(home, Letter::Lease(Lease::Ask(key, flight))) {
+    } else if !shard.send(home, Letter::Lease(Lease::Ask(key, flight, shard.wants_spare(plan)))) {
         return mine(false);
     }
     let cancelled = lead.cancelled();
@@ -87,7 +87,7 @@ pub(super) async fn lease(shard: &Rc<Shard>, plan: &Plan, lead: &Lead, deadline:
                 patience = deadline.less(OWN_CALL_RESERVE);
             }
             // Flights keep this to themselves.
-            Ok(local::Either::Left(Word::Awaited)) => {}
+            Ok(local::Either::Left(Word::Awaited | Word::Spare(_))) => {}
             Ok(local::Either::Left(Word::Answer(Shipped::Abandoned))) => return mine(false),
             Ok(local::Either::Left(Word::Answer(shipped))) => {
                 return Turn::Theirs(shipped, Origin::OtherCore);
@@ -115,7 +115,7 @@ pub(super) async fn page_from_elsewhere(lead: &Lead) -> (ShippedPage, Origin) {
         match lead.lease_word().await {
             Word::Answer(Shipped::Page(page)) => return (page, Origin::OtherCore),
             Word::Found(page) => return (page, Origin::OtherCache),
-            Word::Answer(_) | Word::Granted | Word::Queued | Word::Awaited => {}
+            Word::Answer(_) | Word::Granted | Word::Queued | Word::Awaited | Word::Spare(_) => {}
         }
     }
 }

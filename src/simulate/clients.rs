@@ -166,6 +166,10 @@ fn whole(input: &[u8]) -> Option<(Came, bool)> {
     let status = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0);
     let kind = match field(head, b"X-Cache: ") {
         Some("hit") if status == 200 => Kind::Hit,
+        // Its request waited for engines, so it was no stored answer at once.
+        Some("stale") if status == 200 && memmem::find(head, b", engine;dur=").is_some() => {
+            Kind::Spare
+        }
         Some("stale") if status == 200 => Kind::Stale,
         Some("coalesced") if status == 200 => Kind::Coalesced,
         Some(_) if status == 200 => Kind::Miss,

@@ -73,8 +73,10 @@ pub struct Answers {
     pub late: u64,
     /// The share of 503, turned away or unanswered.
     pub refused_ratio: f64,
-    /// The share answered from the cache, fresh or stale.
+    /// The share answered from the cache at once, fresh or stale.
     pub hit_ratio: f64,
+    /// Those answered by an old page because no engine gave a new one in time: valid answers.
+    pub stale_if_error: u64,
     /// By kind.
     pub kinds: BTreeMap<&'static str, u64>,
     /// 503s by code.
@@ -223,6 +225,7 @@ fn answers(tally: &Tally) -> Answers {
         late: tally.late,
         refused_ratio: ratio(refused, tally.requests),
         hit_ratio: ratio(tally.of(Kind::Hit) + tally.of(Kind::Stale), tally.requests),
+        stale_if_error: tally.of(Kind::Spare),
         kinds: tally.kinds.iter().map(|(kind, &count)| (kind.name(), count)).collect(),
         codes: tally.codes.clone(),
         batch: tally.batch.0,

@@ -32,8 +32,13 @@ pub fn outcome(outcome: &Outcome) -> String {
         answers.codes,
         answers.late
     );
-    let _ =
-        writeln!(out, "  from the cache {:.1} % {:?}", percent(answers.hit_ratio), answers.kinds);
+    let _ = writeln!(
+        out,
+        "  from the cache {:.1} %, {} stale for want of an engine {:?}",
+        percent(answers.hit_ratio),
+        answers.stale_if_error,
+        answers.kinds
+    );
     let extra = &outcome.extra;
     let _ = writeln!(
         out,

@@ -1,8 +1,9 @@
 //! What clients got, as counts and distributions: nothing grows with the number of requests. The
 //! first requests of a run warm it up and are left out.
 //!
-//! A refusal counts at its time. "Misses" are requests that no stored answer could serve: answered
-//! by an engine, by another's flight, or not at all.
+//! A refusal counts at its time. "Misses" are requests that no stored answer could serve at once:
+//! answered by an engine, by another's flight, by an old page after a flight that came to nothing,
+//! or not at all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub enum Kind {
     Hit,
     /// From the cache, refreshed behind.
     Stale,
+    /// From the cache, past its time, after a flight that came to nothing.
+    Spare,
     /// From another request's flight.
     Coalesced,
     /// From an engine.
@@ -45,6 +48,7 @@ impl Kind {
         match self {
             Self::Hit => "hit",
             Self::Stale => "stale",
+            Self::Spare => "stale_if_error",
             Self::Coalesced => "coalesced",
             Self::Miss => "miss",
             Self::Unanswered => "unanswered",
@@ -179,7 +183,7 @@ impl Tally {
         let class = &mut self.classes[asked.question.class.index()];
         class.requests += 1;
         class.hits += u64::from(came.kind == Kind::Hit);
-        class.stale += u64::from(came.kind == Kind::Stale);
+        class.stale += u64::from(matches!(came.kind, Kind::Stale | Kind::Spare));
         class.misses += u64::from(came.kind == Kind::Miss);
         match came.kind {
             Kind::Refused => return,

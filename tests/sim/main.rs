@@ -13,5 +13,6 @@ mod law;
 mod reports;
 mod scenarios;
 mod seeds;
+mod spares;
 mod spine;
 mod world;
