@@ -7,11 +7,12 @@
 //! `consecutive_invalid_max` invalid answers opens it alone. Evidence is pooled over cores
 //! (`take_delta`, `merge_delta`), counts and not states.
 //!
-//! After `half_open_after` it lets a share of `probe_ratio` through. A probe is a lease: settled by
-//! its outcome, or else expired, so that no lost probe wedges the breaker. Three valid probes in a
-//! row close it, an invalid one opens it again. Every admission carries a generation, and an
-//! outcome of another era, or of an expired lease, is ignored: a slow answer from before the trip
-//! decides nothing. Cancelled calls are no evidence and dilute nothing.
+//! After `half_open_after` it lets a share of `probe_ratio` through, and where that is too few, one
+//! call after `PROBE_FIRST` and then `PROBE_EVERY`: at a call a second, 5 % would take minutes. A
+//! probe is a lease: settled by its outcome, or else expired, so that no lost probe wedges the
+//! breaker. Three valid probes in a row close it, an invalid one opens it again. Every admission
+//! carries a generation, and an outcome of another era, or of an expired lease, is ignored: a slow
+//! answer from before the trip decides nothing. Cancelled calls are no evidence and dilute nothing.
 
 use runtime::Instant;
 use std::time::Duration;
@@ -20,6 +21,11 @@ use std::time::Duration;
 const PROBES_TO_CLOSE: u32 = 3;
 /// Probes out at once, per core: bounds a burst at the moment of half-opening.
 const PROBES_MAX: usize = 4;
+/// How long after a probe a half-open core sends the next one at the latest, if there is a call.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// How long after half-opening it sends the first one at the latest: longer, because an engine
+/// that is still ill fails it, and is then probed once in this time.
+const PROBE_FIRST: Duration = Duration::from_secs(25);
 /// The least share of traffic that probes; less would never close again.
 const PROBE_RATIO_MIN: f64 = 0.01;
 /// Slices of one window.
@@ -142,7 +148,8 @@ impl Breaker {
         }
     }
 
-    /// Whether a call may be made now. `draw` is uniform in 0..1 and decides who probes.
+    /// Whether a call may be made now. `draw` is uniform in 0..1 and decides who probes; a draw of
+    /// 1 never does.
     pub fn admit(&mut self, now: Instant, draw: f64) -> Admission {
         self.half_open_when_due(now);
         let era = self.era;
@@ -151,7 +158,8 @@ impl Breaker {
             Phase::Open { until } => Admission::Refused { retry_at: *until },
             Phase::HalfOpen { leases, .. } => {
                 let until = now + self.settings.probe_lease;
-                let is_chosen = draw < self.settings.probe_ratio;
+                let is_overdue = draw < 1.0 && leases.due_at <= now;
+                let is_chosen = is_overdue || draw < self.settings.probe_ratio;
                 match is_chosen.then(|| leases.grant(now, until)).flatten() {
                     Some(lease) => Admission::Probe(Generation { era, lease }),
                     None => Admission::Refused { retry_at: leases.free_at(now).min(until) },
@@ -271,7 +279,7 @@ impl Breaker {
             && until <= now
         {
             self.era += 1;
-            self.phase = Phase::HalfOpen { leases: Leases::default(), valid_run: 0 };
+            self.phase = Phase::HalfOpen { leases: Leases::new(now), valid_run: 0 };
         }
     }
 
@@ -298,9 +306,11 @@ impl Tally {
 }
 
 /// The probes that are out, at most `PROBES_MAX`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Leases {
     granted: u64,
+    /// From when on the next is granted whatever the draw.
+    due_at: Instant,
     out: [Option<Probe>; PROBES_MAX],
 }
 
@@ -311,10 +321,15 @@ struct Probe {
 }
 
 impl Leases {
+    fn new(now: Instant) -> Self {
+        Self { granted: 0, due_at: now + PROBE_FIRST, out: Default::default() }
+    }
+
     /// The new lease's number, from 1; none if all are out.
     fn grant(&mut self, now: Instant, until: Instant) -> Option<u64> {
         let slot = self.out.iter_mut().find(|slot| !is_out(slot, now))?;
         self.granted += 1;
+        self.due_at = now + PROBE_EVERY;
         *slot = Some(Probe { lease: self.granted, until });
         Some(self.granted)
     }

@@ -93,7 +93,7 @@ impl World {
             }
             Admission::Probe(generation) => {
                 assert_eq!(state, State::HalfOpen);
-                assert!(is_eligible && draw < SETTINGS.probe_ratio);
+                assert!(is_eligible && draw < 1.0);
                 self.keep(generation);
             }
             Admission::Refused { retry_at } => {

@@ -238,6 +238,25 @@ fn probes_are_the_share_of_traffic_that_was_set() {
     assert_eq!(probes, 50);
 }
 
+/// One call a second, none of which is drawn: how many seconds after half-opening is it closed?
+fn closes_after(draw: f64) -> Option<u64> {
+    let mut breaker = opened();
+    (0..60).find(|second| {
+        let now = at(5_000 + second * 1_000);
+        if let Admission::Probe(generation) = breaker.admit(now, draw) {
+            breaker.observe(now, generation, Outcome::Valid);
+        }
+        breaker.state(now) == State::Closed
+    })
+}
+
+#[test]
+fn little_traffic_probes_from_time_to_time() {
+    assert_eq!(closes_after(0.99), Some(35));
+    assert_eq!(closes_after(0.01), Some(2));
+    assert_eq!(closes_after(1.0), None, "who may not probe does not");
+}
+
 #[test]
 fn evidence_too_thin_on_each_core_opens_all_of_them_together() {
     let mut cores = vec![Breaker::new(SETTINGS); 4];
