@@ -5,7 +5,7 @@
 //!
 //! In the order a request meets them: admission (`bucket`, `limiter`), cache and coalescing (`l1`,
 //! `flight`, `placement`), routing (`score`, `breaker`, `latency` over `buckets`), the call itself
-//! (`budget`, `pool`), and letters between cores (`mailbox`, `mesh`).
+//! (`budget`, `steering`, `pool`), and letters between cores (`mailbox`, `mesh`).
 
 #![deny(unsafe_code)]
 
@@ -19,6 +19,7 @@ pub mod breaker;
 pub mod buckets;
 pub mod latency;
 pub mod budget;
+pub mod steering;
 pub mod pool;
 #[allow(unsafe_code, reason = "the one lock-free structure; checked by loom")]
 pub mod mailbox;

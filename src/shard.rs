@@ -16,13 +16,14 @@ use shards::breaker::Admission;
 use shards::budget::Budget;
 use shards::limiter::Limiter;
 use shards::mesh::Post;
+use shards::steering::Steering;
 use shards::{CoreId, Lane, placement};
 
 use crate::cache::Cache;
 use crate::cache::lease::Ledger;
 use crate::compiler::Compiler;
 use crate::config::Settings;
-use crate::config::settings::Limits;
+use crate::config::settings::{HedgeMode, Limits};
 use crate::control::dns::DnsTable;
 use crate::edge::{self, Call, Head, Probe, Sent, Service};
 use crate::engines::ask::{Ground, Witness};
@@ -103,6 +104,7 @@ pub struct Shard {
     pub metrics: RefCell<ShardMetrics>,
     probe: Probe,
     heard_in_flight: RefCell<Vec<Vec<u32>>>,
+    steering: RefCell<Steering>,
     lateness_max: Cell<Duration>,
     panics: Cell<u64>,
     /// A fault planted by a test: losers' connections go back to the pool.
@@ -150,6 +152,7 @@ impl Shard {
             metrics: RefCell::new(ShardMetrics::new(&settings)),
             probe: Probe::default(),
             heard_in_flight: RefCell::new(vec![Vec::new(); cores]),
+            steering: RefCell::new(router::delay::steering(&settings.hedge)),
             lateness_max: Cell::new(Duration::ZERO),
             panics: Cell::new(0),
             #[cfg(feature = "sim")]
@@ -283,13 +286,19 @@ impl Shard {
         let Some(engine) = self.engines.get(engine.index()) else {
             return hedge.delay_initial;
         };
-        engine.late_after(class, self.reactor.now(), |samples, quantile| {
-            router::delay::delay(hedge, samples, quantile)
+        let now = self.reactor.now();
+        if hedge.mode == HedgeMode::Budget {
+            let delay = self.steering.borrow().delay().max(hedge.delay_min);
+            return engine.note_late_after(class, now, delay);
+        }
+        engine.late_after(class, now, |samples, quantile| {
+            router::delay::percentile(hedge, samples, quantile)
         })
     }
 
     /// What the race needs of this core. A request's first leg pays into the budgets.
     pub fn ground(&self) -> Ground<'_> {
+        self.steering.borrow_mut().primary();
         self.commons.hedges.deposit();
         self.commons.last_chances.deposit();
         Ground {
@@ -429,6 +438,10 @@ impl Witness for Shard {
     }
 
     fn hedge(&self, engine: EngineId, was_granted: bool) {
+        // One that the budget denies moves nothing: in a storm the bucket is the fuse.
+        if was_granted {
+            self.steering.borrow_mut().extra();
+        }
         self.metrics.borrow_mut().hedge(engine, was_granted);
     }
 

@@ -9,6 +9,7 @@ use runtime::local::{self, Either, Event, Receiver, Sender};
 use runtime::{Deadline, Instant, Reactor};
 use shards::breaker::Generation;
 use shards::budget::Budget;
+use shards::score::OLD_AFTER;
 
 use super::leg::{self, Done, Leg};
 use super::state::{EngineState, Observed};
@@ -80,6 +81,8 @@ struct Running {
     handle: Leg,
     started: Instant,
     given: Duration,
+    /// Its engine was told that it is old.
+    is_old: bool,
     report: Option<LegReport>,
 }
 
@@ -129,8 +132,9 @@ impl Race<'_> {
             if self.deadline.passed(self.ground.reactor.now()) {
                 return self.last_look().await;
             }
-            let wake = self.next_late_at(route).unwrap_or(self.deadline.instant());
-            let timer = self.ground.reactor.sleep_until(wake.min(self.deadline.instant()));
+            let wakes = [self.next_late_at(route), self.next_old_at()];
+            let wake = wakes.into_iter().flatten().fold(self.deadline.instant(), Instant::min);
+            let timer = self.ground.reactor.sleep_until(wake);
             let news = local::select2(self.results.recv(), local::select2(timer, cancelled.wait()));
             match news.await {
                 Either::Left(Some(done)) if done.verdict.is_valid() => return Ok(done),
@@ -142,7 +146,10 @@ impl Race<'_> {
                     }
                 }
                 Either::Left(None) => return Err(Refusal::NoValidAnswer(RETRY_AFTER)),
-                Either::Right(Either::Left(())) => self.hedge(route),
+                Either::Right(Either::Left(())) => {
+                    self.note_old();
+                    self.hedge(route);
+                }
                 Either::Right(Either::Right(())) => return Err(Refusal::DeadlineExceeded),
             }
         }
@@ -175,6 +182,7 @@ impl Race<'_> {
             handle: handle.clone(),
             started: now,
             given,
+            is_old: false,
             report: None,
         });
         debug_assert!(self.legs.len() <= LEGS_MAX, "more legs than a request may have");
@@ -207,6 +215,25 @@ impl Race<'_> {
         }
         let newest = self.legs.iter().rev().find(|leg| leg.report.is_none())?;
         Some(newest.started + route.delay(newest.chosen.engine))
+    }
+
+    /// When the next leg still running becomes old.
+    fn next_old_at(&self) -> Option<Instant> {
+        let young = self.legs.iter().filter(|leg| leg.report.is_none() && !leg.is_old);
+        young.map(|leg| leg.started + OLD_AFTER).min()
+    }
+
+    /// Legs that became old count at once: as losers they would be cancelled and never count.
+    fn note_old(&mut self) {
+        let now = self.ground.reactor.now();
+        for leg in self.legs.iter_mut().filter(|leg| leg.report.is_none() && !leg.is_old) {
+            if leg.started + OLD_AFTER <= now
+                && let Some(engine) = self.ground.engines.get(leg.chosen.engine.index())
+            {
+                leg.is_old = true;
+                engine.learn_old(now);
+            }
+        }
     }
 
     /// The newest leg is late: the next engine is asked beside it, if that is still useful and the
@@ -276,6 +303,7 @@ impl Race<'_> {
             verdict,
             took,
             given: leg.given,
+            was_old: leg.is_old,
             class: self.plan.class,
             generation: chosen.generation,
             retry_after,

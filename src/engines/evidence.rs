@@ -100,6 +100,7 @@ mod tests {
                     verdict: Verdict::Valid,
                     took: Duration::from_millis(40 + (call * 7 + beat * 3) % 100 * 9),
                     given: Duration::from_millis(600),
+                    was_old: false,
                     class: Class::ALL[0],
                     generation: None,
                     retry_after: None,

@@ -9,7 +9,7 @@ use runtime::{Instant, Stream};
 use shards::breaker::{Admission, Breaker, Generation, Outcome, State};
 use shards::latency::{Latency, Sample};
 use shards::pool::Pool;
-use shards::score::Score;
+use shards::score::{Answered, Score};
 
 use super::verdict::{Echo, REST_MAX};
 use crate::config::Settings;
@@ -153,6 +153,12 @@ impl EngineState {
         delay
     }
 
+    /// Keeps for display that a call of `class` counts as late after `delay`, and gives it back.
+    pub fn note_late_after(&self, class: Class, now: Instant, delay: Duration) -> Duration {
+        self.late_after[class.index()].set((now, delay));
+        delay
+    }
+
     /// Counts a call in; the guard counts it out.
     pub fn enter(self: &std::rc::Rc<Self>) -> InFlight {
         self.in_flight.set(self.in_flight.get() + 1);
@@ -176,7 +182,8 @@ impl EngineState {
             of_class.borrow_mut().record(now, observed.took, sample);
         }
         if is_evidence {
-            self.score.borrow_mut().observe(now, observed.took, is_valid);
+            let (latency, was_old) = (observed.took, observed.was_old);
+            self.score.borrow_mut().observe(now, Answered { latency, is_valid, was_old });
         }
         let outcome = match (is_evidence, is_valid) {
             (false, _) => Outcome::Neutral,
@@ -190,6 +197,11 @@ impl EngineState {
             self.hear_rest(now + rest.min(REST_MAX));
             self.is_rest_untold.set(true);
         }
+    }
+
+    /// A call is still running after `shards::score::OLD_AFTER`: that counts before its end.
+    pub fn learn_old(&self, now: Instant) {
+        self.score.borrow_mut().observe_old(now);
     }
 
     /// It asked to be left alone until then.
@@ -240,7 +252,7 @@ impl EngineState {
         let score = self.score.borrow();
         EngineGauges {
             breaker: self.breaker_state(now),
-            ewma: score.ewma(now),
+            ewma: score.pace(now),
             valid_ratio: score.valid_ratio(now),
             in_flight: self.in_flight.get(),
             idle: self.pool.borrow().idle(),
@@ -261,6 +273,8 @@ pub struct Observed {
     pub took: Duration,
     /// From its start to its deadline.
     pub given: Duration,
+    /// Whether `learn_old` was told of it.
+    pub was_old: bool,
     /// The class of its question.
     pub class: Class,
     /// The breaker's generation when it was admitted.
@@ -302,6 +316,7 @@ mod tests {
             verdict: Verdict::Throttled,
             took: Duration::from_millis(5),
             given: Duration::from_millis(500),
+            was_old: false,
             class: Class::Evergreen,
             generation: None,
             retry_after: Some(Duration::from_secs(asked_s)),

@@ -15,7 +15,8 @@ const fn ms(ms: u64) -> Duration {
 }
 
 /// A hedge after 120 ms, for every request.
-const SOON: &str = "[hedge]\ndelay_initial_ms = 120\ndelay_min_ms = 120\nbudget_ratio = 1.0\n";
+const SOON: &str = "[hedge]\ndelay_initial_ms = 120\ndelay_min_ms = 120\nbudget_ratio = 1.0\n\
+                    budget_target_ratio = 1.0\n";
 
 const FAILS: Kind = Kind::Raw(500, "", "a fault");
 
@@ -214,7 +215,8 @@ fn an_engine_that_takes_a_minute_breaks_no_statistics() {
 #[test]
 fn answers_of_a_minute_are_given_where_the_deadline_allows() {
     let slow = Manner { fast: ms(12_000), slow: ms(50_000), ..Manner::GOOD };
-    let more = "[deadline]\ntotal_ms = 60000\n[hedge]\nsamples_min = 5\nrefresh_s = 1\n\
+    let more = "[deadline]\ntotal_ms = 60000\n[hedge]\nmode = \"percentile\"\n\
+                samples_min = 5\nrefresh_s = 1\n\
                 delay_max_ms = 60000\nbudget_ratio = 1.0\n";
     let sim = world::start(33, Options::default(), 1, &[slow, slow], more);
     for index in 0..40 {

@@ -133,6 +133,7 @@ mod end {
                 verdict: Verdict::Failed,
                 took: ms(1),
                 given: ms(600),
+                was_old: false,
                 class: Class::Evergreen,
                 generation: Some(generation),
                 retry_after: None,
