@@ -4,7 +4,8 @@
 /// Years that count as present or to come. The first is fixed: there is no clock here, and taking
 /// an old year for a present one costs a cache entry, never a stale answer.
 const PRESENT_YEARS: std::ops::RangeInclusive<u32> = 2024..=2099;
-const PAST_YEARS: std::ops::RangeInclusive<u32> = 1000..=2023;
+/// Not 1000, which is a price more often than a year.
+const PAST_YEARS: std::ops::RangeInclusive<u32> = 1001..=2023;
 /// Characters of Chinese and Japanese that make about one word.
 const CJK_CHARS_PER_WORD: usize = 3;
 /// Endings of file names that look like a top-level domain.
@@ -135,6 +136,7 @@ mod tests {
         check("tour 2026", 2, "n");
         check("2025年选举", 2, "n");
         check("moon 1969", 2, "p");
+        check("laptop 1000 euro", 3, "");
         check("rtx4090 20250 1.2026", 3, "v");
         check("", 0, "");
     }

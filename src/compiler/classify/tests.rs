@@ -78,31 +78,36 @@ fn check(
 #[test]
 fn questions_are_many_in_each_language_and_never_twice() {
     let mut seen = BTreeSet::new();
-    let mut by_lang = BTreeMap::<&str, usize>::new();
-    for [lang, _, query] in questions(LABELLED).chain(questions(HELD_OUT)) {
-        assert!(seen.insert((lang, query)), "{lang} {query} is there twice");
-        *by_lang.entry(lang).or_default() += 1;
+    for (file, count_min, news_min) in [(LABELLED, 145, 70), (HELD_OUT, 31, 20)] {
+        let mut by_lang = BTreeMap::<&str, (usize, usize)>::new();
+        for [lang, class, query] in questions(file) {
+            assert!(seen.insert((lang, query)), "{lang} {query} is there twice");
+            let (count, news) = by_lang.entry(lang).or_default();
+            *count += 1;
+            *news += usize::from(class == Class::News.name());
+        }
+        assert_eq!(by_lang.len(), LISTS.len());
+        for (lang, (count, news)) in by_lang {
+            assert!(count >= count_min && news >= news_min, "{lang}: {count}, {news} of news");
+        }
     }
-    assert!(seen.len() >= 500, "{} questions", seen.len());
-    assert_eq!(by_lang.len(), LISTS.len());
-    assert!(by_lang.values().all(|count| *count >= 55), "{by_lang:?}");
 }
 
 #[test]
 fn labelled_questions_are_judged_right() {
-    check(LABELLED, 310, 0, 0.97, 0.99);
+    check(LABELLED, 1190, 0, 0.97, 0.99);
 }
 
 #[test]
 fn held_out_questions_are_judged_nearly_as_well() {
-    // What held when it was measured, once, after the lists were final: 81 of 84 news. Words for
+    // What held when it was measured, once, after the lists were final: 157 of 160 news. Words for
     // the three would make this a second labelled set.
-    check(HELD_OUT, 228, 2, 0.94, 0.96);
+    check(HELD_OUT, 254, 3, 0.95, 0.97);
 }
 
 #[test]
 fn bare_names_may_be_news() {
-    check(BARE, 40, 1, 0.5, 0.9);
+    check(BARE, 40, 0, 0.7, 0.95);
 }
 
 #[test]
@@ -127,7 +132,10 @@ fn list_files_hold_known_kinds_and_words_of_their_own() {
 fn words_end_at_their_edges() {
     let classifier = Classifier::new();
     let class = |query: &str| classifier.classify(query);
-    assert_eq!(class("five known knights of the shire"), Class::Longtail);
+    assert_eq!(
+        class("five known knights of the shire sat nowhere near their table"),
+        Class::Longtail
+    );
     assert_eq!(class("what is known"), Class::Evergreen);
     assert_eq!(class("nba结果"), Class::News);
     assert_eq!(class("elecciones"), class("elecciónes"));
@@ -146,10 +154,22 @@ fn what_might_be_news_is_news() {
         "what is the bitcoin price",
         "olympics 2026",
         "earthquake",
+        "how many killed in the train crash",
+        "why is the bridge to the island shut",
+        "history of the euro today",
     ] {
         assert_eq!(classifier.classify(query), Class::News, "{query}");
     }
-    for query in ["what is an earthquake", "world war 2", "olympics 1936"] {
+    for query in [
+        "what is an earthquake",
+        "world war 2",
+        "olympics 1936",
+        "history of the 1906 earthquake",
+        "how do elections work",
+        "stock market definition",
+        "hurricane categories explained",
+        "how many planets",
+    ] {
         assert_ne!(classifier.classify(query), Class::News, "{query}");
     }
 }
